@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 Keys = npt.NDArray[np.uint32]
 Marks = npt.NDArray[np.void]
+Places = npt.NDArray[np.int64]
 Fine = tuple[tuple[str, tuple[str, ...]], ...]
 """Thresholds and lists that tell cells apart which are the same to the sample (thresholds.py)."""
 
@@ -96,9 +97,20 @@ def _hashed(adds: npt.NDArray[np.float64]) -> Keys:
     return mixed.astype(np.uint32)
 
 
-def differing(one: Keys, other: Keys) -> int:
-    """[sample units] of which two cells hold something else."""
-    return len(np.unique(np.setxor1d(one, other, assume_unique=True) >> np.uint32(HASH_BITS)))
+def differences(found: Sequence[Keys], ones: Places, others: Places) -> Places:
+    """[sample units] of which the cells at some places hold something else than those at others."""
+    sizes = np.array([len(keys) for keys in found], dtype=np.int64)
+    every, begun = np.concatenate([np.zeros(0, dtype=np.uint32), *found]).astype(np.int64), np.cumsum(sizes) - sizes
+    sides = np.concatenate([ones, others])
+    often = sizes[sides]
+    at = np.arange(int(often.sum())) - np.repeat(np.cumsum(often) - often, often) + np.repeat(begun[sides], often)
+    pairs = np.repeat(np.tile(np.arange(len(ones)), 2), often)
+    codes = np.sort(pairs << 32 | every[at])
+    twice = codes[1:] == codes[:-1]
+    both = np.append(twice, False) | np.insert(twice, 0, False)
+    units = codes[~both[: len(codes)]] >> HASH_BITS
+    first = np.append(True, units[1:] != units[:-1])[: len(units)]
+    return np.bincount(units[first] >> (32 - HASH_BITS), minlength=len(ones))
 
 
 def _sketches(found: Sequence[Keys]) -> npt.NDArray[np.uint8]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dpsql.core.cancellation import check
 from dpsql.guard.answers import PastAnswers, fine_of
-from dpsql.guard.cells import Cells, Keys, differing
+from dpsql.guard.cells import Cells, Keys, differences
 from dpsql.guard.leaving_out import Policy
 from dpsql.guard.sketches import Growing, Places, Sketches
 from dpsql.guard.thresholds import are_apart
@@ -22,6 +22,8 @@ from dpsql.guard.thresholds import are_apart
 Precisions = npt.NDArray[np.float64]
 Load = Callable[[int, int], Keys]
 """The keys of a cell, by the charge of its statement and its place there."""
+_KEYS = 2**20
+"""Keys of cells that are compared at once."""
 OWN = 0
 """Stands for the charge of a statement that is not charged yet."""
 
@@ -142,15 +144,18 @@ class History:
         ones, near = candidates.near(sizes[places], own.sketches.words.values[places], most)
         ones = places[ones]
         kept = others.digests.values[near] != own.digests.values[ones]
+        if others is own:
+            # each pair once
+            kept &= near > ones
         kept &= variances[ones] + spreads[near] < self._readable**2
-        for place, other in zip(ones[kept].tolist(), near[kept].tolist(), strict=True):
-            check()
-            source = others.source(other)
-            units = differing(load(*own.source(place)), load(*source))
-            if 0 < units < max(int(sizes[place]), int(others.sketches.sizes.values[other])) and self._policy.is_few(
-                units
-            ):
-                return Conflict(self._policy.people(units), source[0] or None)
+        ones, near = ones[kept], near[kept]
+        largest = np.maximum(sizes[ones], others.sketches.sizes.values[near])
+        for begun, end in _pieces(2 * largest):
+            units = _differences(own, ones[begun:end], others, near[begun:end], load)
+            few = (units > 0) & (units < largest[begun:end]) & (units * self._policy.scale < self._policy.k)
+            for place in np.flatnonzero(few).tolist():
+                earlier, _ = others.source(int(near[begun + place]))
+                return Conflict(self._policy.people(int(units[place])), earlier or None)
         return None
 
     def _within(
@@ -170,6 +175,24 @@ class History:
             if are_apart(fine[text], fine[past], int(sizes[place])):
                 return Conflict(0, int(known.charges[other]) or None)
         return None
+
+
+def _pieces(sizes: Places) -> Iterator[tuple[int, int]]:
+    """Runs of places whose sizes are not too much together; of one place at least."""
+    ends, begun = np.cumsum(sizes), 0
+    while begun < len(sizes):
+        check()
+        done = int(ends[begun - 1]) if begun else 0
+        end = max(begun + 1, int(np.searchsorted(ends, done + _KEYS, side="right")))
+        yield begun, end
+        begun = end
+
+
+def _differences(own: _Answered, ones: Places, others: _Answered, near: Places, load: Load) -> Places:
+    """[sample units] of which cells and others hold something else."""
+    (here, one), (there, other) = (np.unique(places, return_inverse=True) for places in (ones, near))
+    sources = [own.source(place) for place in here.tolist()] + [others.source(place) for place in there.tolist()]
+    return differences([load(*source) for source in sources], one.reshape(-1), other.reshape(-1) + len(here))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dpsql.guard.cells import SKETCH_BITS
 
 Words = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 WORDS = SKETCH_BITS // 64
 _SHORT = 4
 """Words of a folded sketch: what is far apart needs no look at the whole."""
@@ -21,6 +22,12 @@ _LATE = 1_024
 """Cells that may stand in no order."""
 _PAIRS = 2**18
 """Pairs of cells that are compared at once: so many that their words fit where a processor reads fast."""
+_SMALL = 32
+"""[sample units] Sketches of no more are nearly empty, so most are about alike: such cells are looked for by the buckets they share."""
+_LOWEST = 16
+"""Lowest buckets of a cell by which it may be looked for."""
+_PLACE, _CELL = 32, 2**32 - 1
+"""Bits of the place of a cell, below those of a code."""
 _SHORT_DISTANCE = 24
 """[bits] By more than these differ the words of most cells that have nothing to do with each other."""
 _BITS = np.unpackbits(np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2), axis=1).sum(
@@ -72,7 +79,7 @@ class Sketches:
         self.sizes.add(sizes)
         self.words.add(words)
 
-    def among(self, able: npt.NDArray[np.bool_]) -> Candidates:
+    def among(self, able: Bools) -> Candidates:
         """Those of some of the cells that are asked for."""
         if len(self) - len(self._ordered) > max(_LATE, len(self._ordered) // 8):
             self._ordered = _Ordered.of(self, np.arange(len(self)))
@@ -97,7 +104,7 @@ class _Ordered:
     def __len__(self) -> int:
         return len(self.order)
 
-    def among(self, able: npt.NDArray[np.bool_]) -> _Ordered:
+    def among(self, able: Bools) -> _Ordered:
         kept = np.flatnonzero(able[self.order])
         return _Ordered(self.order[kept], self.sizes[kept], self.folded[:, kept])
 
@@ -125,6 +132,88 @@ class _Ordered:
 
 
 @dataclass(frozen=True, slots=True)
+class _Buckets:
+    """Cells by the buckets that are set in their sketches.
+
+    Why  sketches with p and q set buckets that differ in at most t share at least (p + q - t) / 2. Of r that they share, the lowest r
+         are among the lowest t + r of either, as at most t of these are not the other's. So cells that are near, t = 2 most - 2, share
+         two of the lowest 2 most where p + q >= 2 most + 2, and one where p + q >= 2 most. What has fewer is compared with all of them
+
+    lowest  of each cell, in order; -1 where it has fewer
+    many    of each cell, of all
+    """
+
+    lowest: Places
+    many: Places
+
+    @classmethod
+    def of(cls, words: Words, lowest: int) -> _Buckets:
+        """The lowest buckets of sketches."""
+        cells, places = np.nonzero(words)
+        left = words[cells, places]
+        held, begun = [np.zeros(0, dtype=np.int64)], places * 64
+        while len(left):
+            bit = left & (~left + np.uint64(1))
+            held.append(cells * SKETCH_BITS + begun + _bits(bit - np.uint64(1)))
+            left = left ^ bit
+            more = left != 0
+            cells, begun, left = cells[more], begun[more], left[more]
+        found = np.sort(np.concatenate(held))
+        owners = found // SKETCH_BITS
+        many = np.bincount(owners, minlength=len(words))
+        at = np.arange(len(found)) - np.repeat(np.cumsum(many) - many, many)
+        kept = at < lowest
+        shown = np.full((len(words), lowest), -1, dtype=np.int64)
+        shown[owners[kept], at[kept]] = found[kept] % SKETCH_BITS
+        return cls(shown, many)
+
+    def near(self, others: _Buckets, most: int) -> Iterator[tuple[Places, Places, bool]]:
+        """Pairs of a cell and another one that may be near, some of them more than once; and whether their sketches are known to be."""
+        for ones, theirs in _met(self._twos(), others._twos()):
+            kept = self.many[ones] + others.many[theirs] >= 2 * most + 2
+            yield ones[kept], theirs[kept], False
+        few, few_theirs = self.many <= most, others.many <= most
+        for here, there in ((few, few_theirs | ~few_theirs), (~few, few_theirs)):
+            for ones, theirs in _met(self._each(here, 2 * most), others._each(there, 2 * most)):
+                kept = self.many[ones] + others.many[theirs] <= 2 * most + 1
+                # of 2 most + 1 set buckets two are shared
+                yield ones[kept], theirs[kept], True
+        for many in np.unique(self.many[self.many < 2 * most]).tolist():
+            fewer = np.flatnonzero(others.many + many < 2 * most)
+            yield from ((*pair, True) for pair in _met(np.flatnonzero(self.many == many), fewer))
+
+    def _each(self, asked: Bools, most: int) -> Places:
+        """The lowest buckets of the cells of those asked for that have few, each with its cell."""
+        cells = np.flatnonzero(asked & (self.many <= most + 1))
+        rows, places = np.nonzero(self.lowest[cells] >= 0)
+        return np.asarray(self.lowest[cells][rows, places] << _PLACE | cells[rows])
+
+    def _twos(self) -> Places:
+        """Every two of the lowest buckets of each cell, with the cell."""
+        first, second = np.triu_indices(self.lowest.shape[1], 1)
+        cells, places = np.nonzero(self.lowest[:, second] >= 0)
+        codes = self.lowest[cells, first[places]] * SKETCH_BITS + self.lowest[cells, second[places]]
+        return np.asarray(codes << _PLACE | cells)
+
+
+def _met(ones: Places, others: Places) -> Iterator[tuple[Places, Places]]:
+    """Pairs of cells that have a code in common, where each stands with its cell."""
+    ones, others = np.sort(ones), np.sort(others)
+    cells, others, codes, theirs = ones & _CELL, others & _CELL, ones >> _PLACE, others >> _PLACE
+    low, high = (np.searchsorted(theirs, codes, side=side) for side in ("left", "right"))
+    ends = np.cumsum(high - low)
+    begun = 0
+    while begun < len(codes):
+        check()
+        done = int(ends[begun - 1]) if begun else 0
+        end = max(begun + 1, int(np.searchsorted(ends, done + _PAIRS, side="right")))
+        often = (high - low)[begun:end]
+        at = np.arange(int(often.sum())) - np.repeat(np.cumsum(often) - often, often)
+        yield np.repeat(cells[begun:end], often), others[np.repeat(low[begun:end], often) + at]
+        begun = end
+
+
+@dataclass(frozen=True, slots=True)
 class Candidates:
     """Cells that are compared with others, of all that are known: those in the order of their sizes, and those that came late."""
 
@@ -135,17 +224,38 @@ class Candidates:
         """Pairs of a given cell and a known one that may differ by fewer than so many units, equal ones among them: the places of both,
         in order."""
         order = np.argsort(sizes, kind="stable")
-        folded = np.ascontiguousarray(_folded(words[order]))
         found = [(order[:0], order[:0])]
         for part in self.parts:
-            for at, other in part.near(sizes[order], folded, most):
-                ones, others = order[at], part.order[other]
+            for ones, others, is_near in self._looked_for(part, order, sizes, words, most):
                 kept = np.abs(self.known.sizes.values[others] - sizes[ones]) < most
-                kept &= _distances(words[ones].T, self.known.words.values[others].T) < 2 * most
-                found.append((ones[kept], others[kept]))
+                ones, others = ones[kept], others[kept]
+                if not is_near:
+                    kept = _distances(words[ones].T, self.known.words.values[others].T) < 2 * most
+                    ones, others = ones[kept], others[kept]
+                found.append((ones, others))
         ones, others = (np.concatenate(side) for side in zip(*found, strict=True))
-        order = np.lexsort((others, ones))
-        return ones[order], others[order]
+        pairs = np.sort(ones << _PLACE | others)
+        pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
+        return pairs >> _PLACE, pairs & _CELL
+
+    def _looked_for(
+        self, part: _Ordered, order: Places, sizes: Places, words: Words, most: int
+    ) -> Iterator[tuple[Places, Places, bool]]:
+        """Pairs that may be near, of small cells by the buckets that they share, of others by their size; and whether their sketches
+        are known to be."""
+        folded = np.ascontiguousarray(_folded(words[order]))
+        small = int(np.searchsorted(sizes[order], _SMALL, side="right")) if 2 * most <= _LOWEST else 0
+        theirs = part.order[: np.searchsorted(part.sizes, _SMALL + most)]
+        if small and len(theirs):
+            own = _Buckets.of(words[order[:small]], 2 * most)
+            for at, other, is_near in own.near(_Buckets.of(self.known.words.values[theirs], 2 * most), most):
+                if not is_near:
+                    kept = _distances(folded[:, at], part.folded[:, other]) < 2 * most
+                    at, other = at[kept], other[kept]
+                yield order[at], theirs[other], is_near
+        order, folded = order[small:], folded[:, small:]
+        for at, other in part.near(sizes[order], folded, most):
+            yield order[at], part.order[other], False
 
 
 def _folded(words: Words) -> Words:

@@ -35,6 +35,8 @@ ROW_NUMBER = "dpsql row"
 _PLACE, _OTHER = "dpsql place ", "dpsql other "
 _EVERY = re.compile(r"(?<!count\()\*(?! )", re.IGNORECASE)
 """Names every column of a table: no product, no count of rows."""
+_TOLD = re.compile(r"'(?:[^']|'')*'" + '|"(?:[^"]|"")*"')
+"""Constants and names, in which a star is a letter."""
 _INPUT = "dpsql input"
 
 
@@ -142,7 +144,7 @@ class SampleUnits(Walled):
         table = self._private.get(shown)
         if table is None:
             return []
-        every = _EVERY.search(query) is not None
+        every = _EVERY.search(_TOLD.sub("", query)) is not None
         asked = [column for column in table.columns if every or name(column.name) in query]
         missing = [column for column in asked if column.name not in self._stored.get(table.name, {})]
         if missing or table.name not in self._stored:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 
 from dpsql.core.errors import Error
 from dpsql.guard import adding, audit, evaluating, guarding, history, leaving_out, parts, sketches, thresholds
+from dpsql.guard.cells import Keys, Places
 from dpsql.guard.guarding import Guarding
 from dpsql.guard.lists import Lists
 from dpsql.guard.memory import Packs
@@ -79,7 +80,12 @@ def nothing_is_near(patch: Patch) -> None:
 
 def sizes_alone_are_compared(patch: Patch) -> None:
     """Two cells of as many units are the same."""
-    patch.setattr(history, "differing", lambda one, other: abs(len(one) - len(other)) // 1_000)
+
+    def by_thousands(found: Sequence[Keys], ones: Places, others: Places) -> Places:
+        sizes = np.array([len(keys) for keys in found])
+        return np.abs(sizes[ones] - sizes[others]) // 1_000
+
+    patch.setattr(history, "differences", by_thousands)
 
 
 def thresholds_are_as_the_sample_sees_them(patch: Patch) -> None:

@@ -33,7 +33,7 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class PublicTables:
-    """The public tables of a block, those in one group that conditions on public tables alone tie together.
+    """The public tables of a block, those in one group that equalities of public tables alone tie together.
 
     parts       by group
     conditions  by group those that tie them, or choose their rows
@@ -177,6 +177,8 @@ def public_tables(relation: Relation) -> PublicTables:
         if not tables(c.tree)
         and (read := [place.get(leaf.tree) for leaf in c.leaves()])
         and all(i in inner for i in read)
+        # rows of several tables that anything else compares may be as many as there are pairs of them
+        and (len(set(read)) == 1 or c.function == "=")
     ]
     groups = merged(
         [*({i} for i in range(len(parts))), *({place[leaf.tree] for leaf in c.leaves()} for c in conditions)]

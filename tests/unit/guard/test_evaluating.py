@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.guard import evaluating
+from dpsql.guard import evaluating, units
 from dpsql.session.session import Session
 from tests.support.opened import Data
 from tests.support.tracking import declared
@@ -63,3 +65,19 @@ def test_the_first_look_must_be_followed(data: Data, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(evaluating.Evaluating, "exactly", lambda self, block, changes: list(changes))
     with data.without_noise() as session:
         assert decision(session, STATEMENTS[0]).startswith("DPSQL-602")
+
+
+def drawn(data: Data, sql: str) -> set[str]:
+    """The columns that a statement about invented people reads."""
+    with data.without_noise() as session:
+        decision(session, sql)
+        return set(session._world.sample._stored["patients"])
+
+
+def test_a_star_in_a_constant_draws_no_other_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = "SELECT COUNT(*) FROM patients WHERE 2 * marital = 4 OR CAST(marital AS VARCHAR) SIMILAR TO '[1-3].*'"
+    with closing(Data(declared("nhefs"))) as data:
+        assert drawn(data, asked) == {"marital", "patient_id"}
+    monkeypatch.setattr(units, "_TOLD", re.compile(r"\Z(?!)"))
+    with closing(Data(declared("nhefs"))) as data:
+        assert len(drawn(data, asked)) > 4

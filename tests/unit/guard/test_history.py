@@ -11,16 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpsql.guard import cells as of_cells
-from dpsql.guard.cells import HASH_BITS, Keys, cells, differing
+from dpsql.guard.cells import HASH_BITS, Keys, cells, differences
 from dpsql.guard.history import BlockQuestion, History
 from dpsql.guard.leaving_out import Policy
-from dpsql.guard.sketches import Sketches, _distances
+from dpsql.guard.sketches import Sketches, _Buckets, _distances
 
 POLICY = Policy(20, 1.0)
 
 
 def keys(units: Iterable[int], adds: int = 1) -> Keys:
     return (np.array(sorted(units), dtype=np.uint32) << np.uint32(HASH_BITS)) | np.uint32(adds)
+
+
+def differing(one: Keys, other: Keys) -> int:
+    return len(np.unique(np.setxor1d(one, other) >> np.uint32(HASH_BITS)))
 
 
 def asked(units: range | list[int], spread: float = 0.1, adds: int = 1, kind: str = "adds") -> BlockQuestion:
@@ -98,6 +102,61 @@ def test_nothing_close_is_missed(
     every = itertools.product(range(len(found)), repeat=2)
     assert {(i, j) for i, j in every if differing(found[i], found[j]) < most} <= set(near)
     assert near == sorted(set(near))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([1, 2, 4, 8]), st.sampled_from([(0, 4), (1, 9), (4, 36), (30, 45)]))
+def test_small_cells_are_found_by_their_buckets_as_others_by_their_size(
+    seed: int, most: int, sizes: tuple[int, int]
+) -> None:
+    """Cells of a few of 400 units, so that many share buckets, each with another that lacks some of its units and has some more."""
+    found = almost_alike(seed, 60, 400, sizes)
+    marks = cells([("adds", one) for one in found]).marks
+    words, sketches = np.ascontiguousarray(marks["sketch"]).view(np.uint64), Sketches()
+    many = marks["size"].astype(np.int64)
+    sketches.add(many, words)
+    candidates = sketches.among(np.ones(len(found), dtype=np.bool_))
+    shared = candidates.near(many, words, most)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpsql.guard.sketches._SMALL", -1)
+        by_size = candidates.near(many, words, most)
+    assert len(by_size[0]) >= len(found)
+    assert np.array_equal(shared, by_size)
+
+
+def test_pairs_that_share_one_bucket_alone_would_be_missed_where_only_two_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the test above must catch: cells of four units, of which they share one."""
+    found = [keys([1, 2, 3, 4]), keys([4, 5, 6, 7])]
+    marks = cells([("adds", one) for one in found]).marks
+    words, sketches = np.ascontiguousarray(marks["sketch"]).view(np.uint64), Sketches()
+    many = marks["size"].astype(np.int64)
+    sketches.add(many, words)
+    candidates = sketches.among(np.ones(2, dtype=np.bool_))
+    assert len(candidates.near(many, words, 4)[0]) == 4
+    monkeypatch.setattr(_Buckets, "_each", lambda self, asked, most: np.zeros(0, dtype=np.int64))
+    assert len(candidates.near(many, words, 4)[0]) == 0
+
+
+def almost_alike(seed: int, many: int, units: int, sizes: tuple[int, int]) -> list[Keys]:
+    draw = np.random.default_rng(seed)
+    found = [draw.choice(units, int(draw.integers(*sizes)), replace=False).tolist() for _ in range(many)]
+    others = [
+        [*one[int(draw.integers(0, 3)) :], *draw.choice(10**5, int(draw.integers(0, 3))).tolist()] for one in found
+    ]
+    return [keys(dict.fromkeys(one)) for one in (*found, *others)]
+
+
+@given(st.integers(0, 2**32))
+def test_differences_of_many_are_those_of_each(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    found = almost_alike(seed, 5, 40, (0, 30))
+    adding = [np.sort(one ^ draw.integers(0, 2, len(one), dtype=np.uint32)) for one in found]
+    every = [*found, *adding]
+    ones, others = draw.integers(0, len(every), (2, 50))
+    expected = [differing(every[one], every[other]) for one, other in zip(ones, others, strict=True)]
+    assert differences(every, ones, others).tolist() == expected
 
 
 def test_bits_are_counted_alike_by_earlier_versions_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
