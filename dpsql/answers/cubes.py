@@ -11,6 +11,7 @@ the error that this price buys.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
@@ -28,7 +29,7 @@ from dpsql.core.columns import Column
 from dpsql.core.errors import error
 from dpsql.mechanisms.helmert import Floats
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.plan.releases import Release
+from dpsql.plan.releases import NoisyCount, Release, Suppression
 from dpsql.plan.suppressing import suppressed
 from dpsql.plan.tables import NoisyTable
 from dpsql.planner.slices import Slice, every_slice
@@ -55,28 +56,37 @@ class Cubes:
 
         wider  the most that its error may be, in errors of the release as it would be bought
         """
-        release = part.release
-        known = self.names.all() if _is_of_cells(part) else []
-        for one in chain([Slice(release, ())], every_slice(release)) if known else ():
-            rows = self._questions.rows(one.release)
-            for cube in known:
-                view = _view(release, one, rows, cube) if cube.question == rows.question else None
-                found = self._read(part, rows, view, wider) if view is not None else None
-                if found is not None:
-                    return found
+        for one, rows, cube in self._asked(part, self.names.all() if _is_of_cells(part) else ()):
+            view = _view(part.release, one, rows, cube)
+            found = self._read(part, rows, view, wider) if view is not None else None
+            if found is not None:
+                return found
         return None
+
+    def would_answer(self, part: CompiledRelease, wider: int, cubes: Sequence[StoredCube]) -> str:
+        """The name of the first of some cubes, bought or not, that a release is read off once it is; "" where there is none.
+
+        Why  whether one answers, and how exactly, are declarations: no coefficient is looked at
+        """
+        for one, rows, cube in self._asked(part, cubes):
+            view = _view(part.release, one, rows, cube)
+            if view is not None and _made(part.release, rows, view, wider) is not None:
+                return cube.name
+        return ""
+
+    def _asked(self, part: CompiledRelease, cubes: Sequence[StoredCube]) -> Iterator[tuple[Slice, RowsKey, StoredCube]]:
+        """The ways to ask a release of cubes of its rows."""
+        known = cubes if _is_of_cells(part) else ()
+        for one in chain([Slice(part.release, ())], every_slice(part.release)) if known else ():
+            rows = self._questions.rows(one.release)
+            yield from ((one, rows, cube) for cube in known if cube.question == rows.question)
 
     def _read(self, part: CompiledRelease, rows: RowsKey, view: View, wider: int) -> Reused | None:
         release = part.release
-        columns = Columns(view)
-        count = columns.rows()
-        for output in release.outputs:
-            aggregate = next(a for a in release.limited.block.aggregates if a.name == output.name)
-            if not columns.add(output, aggregate, _statistic(aggregate, rows, view.cube)):
-                return None
-        few = suppressions(release, count)
-        if few is None or not columns.errs_at_most(wider, release):
+        made = _made(release, rows, view, wider)
+        if made is None:
             return None
+        columns, count, few = made
         present = count if release.present is not None else None
         again = columns.of(replace(release, compared=None, present=present, suppressed=few))
         cells = columns.cells(self._coefficients(view.cube))
@@ -125,6 +135,20 @@ def _view(release: Release, one: Slice, rows: RowsKey, cube: StoredCube) -> View
     view = View(cube, tuple(weights), tuple(kept), tuple(map(tuple, places)), allowed)
     known = all(place >= 0 for own in places for place in own)
     return view if known and all(one.residual.answers(view.involved) for one in cube.statistics) else None
+
+
+def _made(
+    release: Release, rows: RowsKey, view: View, wider: int
+) -> tuple[Columns, NoisyCount, tuple[Suppression, ...]] | None:
+    """Columns, number of rows and suppressions of what is read off a cube; None where it lacks a column, or errs too much."""
+    columns = Columns(view)
+    count = columns.rows()
+    for output in release.outputs:
+        aggregate = next(a for a in release.limited.block.aggregates if a.name == output.name)
+        if not columns.add(output, aggregate, _statistic(aggregate, rows, view.cube)):
+            return None
+    few = suppressions(release, count)
+    return (columns, count, few) if few is not None and columns.errs_at_most(wider, release) else None
 
 
 def _statistic(aggregate: Aggregate, rows: RowsKey, cube: StoredCube) -> int | None:

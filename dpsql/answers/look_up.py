@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.accounting.answers import Answers
-from dpsql.accounting.cubes import CubeNames
+from dpsql.accounting.cubes import CubeNames, StoredCube
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.vectors import Vector, Vectors
 from dpsql.answers.cubes import WIDER, Cubes
@@ -171,6 +171,16 @@ class Stored:
         """The release as it is read off a cube; None where it is stored itself, or no cube answers it."""
         stored = self._answers.get(self.fingerprint(part)) is not None
         return None if stored or part.release.is_cube else self.cubes.find(part, self._wider(plan))
+
+    def unanswered(self, plan: Compiled, cubes: Sequence[StoredCube]) -> tuple[Compiled, tuple[str, ...]]:
+        """A statement without the releases that are read off some cubes as soon as these are bought, and the names of those."""
+        found = {
+            part.release.name: self.cubes.would_answer(part, self._wider(plan), cubes)
+            for part in plan.releases
+            if part.release.parts and not part.release.is_cube
+        }
+        left = tuple(part for part in plan.releases if not found.get(part.release.name))
+        return replace(plan, releases=left), tuple(dict.fromkeys(filter(None, found.values())))
 
     def _wider(self, plan: Compiled) -> int:
         """The most that what is read off a cube may err, in errors of what would be bought: more only where nothing was asked."""

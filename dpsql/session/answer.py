@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.accounting.amounts import at_most
+from dpsql.accounting.cubes import StoredCube
 from dpsql.answers.look_up import Missing
 from dpsql.answers.recent import MOST_ROWS, asked_for, is_plain
 from dpsql.core import cancellation
@@ -41,7 +42,7 @@ from dpsql.release.staging import Accuracies, Columns, Staged, describe
 from dpsql.schema import spent
 from dpsql.schema.model import Schema
 from dpsql.session import cubes
-from dpsql.session.planned import Planned
+from dpsql.session.planned import Planned, Prospect
 from dpsql.session.result import Answer
 from dpsql.session.world import World
 from dpsql.sql.nodes import Case
@@ -111,12 +112,28 @@ def price(text: str, parameters: Parameters, world: World) -> tuple[Receipt, int
     return world.receipt(total(one.part.release.loss for one in missing)), len(missing)
 
 
+def prospect(text: str, world: World, planned: Sequence[StoredCube]) -> Prospect:
+    """Estimate the price of a statement once some cubes are bought, without running or charging it."""
+    with cancellation.current().planning():
+        statement = read(text, (), world)
+        if isinstance(statement, Explain | Setting | Catalog):
+            return Prospect(NO_LOSS)
+        missing, off = _missing(statement, world), tuple[str, ...]()
+        if isinstance(statement, Query) and missing and statement.settled.reads_cubes and not statement.options.fresh:
+            compiled, off = world.stored.unanswered(plan(statement, world).plan, planned)
+            missing = _look_up(statement, compiled, world)
+        cube = cubes.prospect(statement, world) if not isinstance(statement, Query) else None
+    return Prospect(total(one.part.release.loss for one in missing), cube, off)
+
+
 def _missing(statement: Query | CreateCube | NamedCube, world: World) -> tuple[Missing, ...]:
     if not isinstance(statement, Query):
         return cubes.missing(statement, world)
-    options = statement.options
-    held = world.stored.look_up(plan(statement, world).plan, options.fresh, cubes=statement.settled.reads_cubes)
-    return held.missing
+    return _look_up(statement, plan(statement, world).plan, world)
+
+
+def _look_up(statement: Query, compiled: Compiled, world: World) -> tuple[Missing, ...]:
+    return world.stored.look_up(compiled, statement.options.fresh, cubes=statement.settled.reads_cubes).missing
 
 
 def columns(text: str, parameters: Parameters, world: World) -> Columns:

@@ -56,7 +56,8 @@ def asked(statement: CreateCube | NamedCube, world: World) -> PlannedCube | Answ
         if isinstance(statement, CreateCube):
             planned = plan(statement, world)
             known = world.stored.cubes.names.get(statement.name)
-            if known is not None and known.fingerprint != planned.cube.fingerprint:
+            other = known is not None and known.fingerprint != planned.cube.fingerprint
+            if known is not None and other and not world.is_owners:
                 what = f"there is a cube {printable(known.name)} already, of another question or version of the data"
                 raise error(105, what, hint=f"write REFRESH CUBE {known.name}, or another name")
             return planned
@@ -86,6 +87,15 @@ def missing(statement: CreateCube | NamedCube, world: World) -> tuple[Missing, .
             return ()
         statement = _again(known)
     return world.stored.look_up(plan(statement, world).plan, False).missing
+
+
+def prospect(statement: CreateCube | NamedCube, world: World) -> StoredCube | None:
+    """The cube that a statement would name; None for DROP."""
+    if isinstance(statement, NamedCube):
+        if statement.verb == "DROP":
+            return None
+        statement = _again(_known(statement, world))
+    return plan(statement, world).cube
 
 
 def columns(statement: CreateCube | NamedCube, world: World) -> Columns:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsql.accounting.cubes import StoredCube
+from dpsql.core.loss import PrivacyLoss
 from dpsql.guard.guarding import Judged
 from dpsql.plan.compiled import Compiled
 from dpsql.planner.parse import Query
@@ -16,3 +18,16 @@ class Planned:
     query: Query
     judged: Judged
     plan: Compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """The price that a statement would have.
+
+    cube  that it buys, or names anew
+    off   cubes, not bought yet, that it would be read off
+    """
+
+    loss: PrivacyLoss
+    cube: StoredCube | None = None
+    off: tuple[str, ...] = ()

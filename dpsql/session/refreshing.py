@@ -1,20 +1,22 @@
 """refreshing: buys the statements that the owner's `[refresh]` lists of the version that was approved, in their order.
 
 Each is charged and stored as any other, under a name of its own, so that whoever asks the same is answered free. What they cost is said
-before the first is bought, and hangs on no row: prices are made of declarations.
+before the first is bought, and hangs on no row: prices are made of declarations. A cube that is listed takes its name in every version,
+and what stands behind it in the list is read off it where it can be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dpsql.accounting.cubes import StoredCube
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless
-from dpsql.core.wording import counted
+from dpsql.core.wording import counted, listed
 from dpsql.dataset.opening import open_dataset
 from dpsql.mechanisms.prices import nominal
 from dpsql.mechanisms.source import NoiseSource
@@ -34,12 +36,16 @@ class Purchase:
     price    [nats] that it costs in this version: 0 where it is stored
     problem  that keeps it from being bought; None where it is stored or bought, or does not fit
     fits     whether it is bought, or need not be
+    cube     that it buys, or names anew
+    off      names of listed cubes that it is read off
     """
 
     statement: str
     price: Fraction
     fits: bool = True
     problem: Error | None = None
+    cube: StoredCube | None = None
+    off: tuple[str, ...] = ()
 
     @property
     def fields(self) -> dict[str, object]:
@@ -47,7 +53,8 @@ class Purchase:
             "refused" if self.problem is not None else "left" if not self.fits else "bought" if self.price else "stored"
         )
         problem = {"problem": str(self.problem)} if self.problem is not None else {}
-        return {"statement": self.statement, "epsilon": float(self.price), "state": state, **problem}
+        cubes = {"cubes": list(self.off)} if self.off else {}
+        return {"statement": self.statement, "epsilon": float(self.price), "state": state, **cubes, **problem}
 
 
 def buy(
@@ -76,35 +83,44 @@ def text_of(schema: Schema, planned: tuple[Purchase, ...]) -> str:
     """Text of the charges that are made, and of what is left."""
     wanted = [one for one in planned if one.fits and one.price]
     whole = sum((one.price for one in wanted), Fraction(0))
-    lines = [f"{printable(schema.name)}: buys {counted(len(wanted), 'statement')}, epsilon {float(whole):.6g} together"]
+    cubes = sum(one.cube is not None for one in wanted)
+    counts = [counted(n, name) for n, name in ((cubes, "cube"), (len(wanted) - cubes, "statement")) if n]
+    lines = [f"{printable(schema.name)}: buys {listed(counts)}, epsilon {float(whole):.6g} together"]
+    free = sum(bool(one.off) and not one.price for one in planned)
+    lines += [f"read off them, free: {counted(free, 'statement')}"] if free else []
     lines += [f"left, epsilon {float(one.price):.6g}: {printable(one.statement)}" for one in planned if not one.fits]
     return harmless("\n".join(lines), kept="\n")
 
 
 def _planned(session: Session, purchases: Purchases, left: Fraction) -> tuple[Purchase, ...]:
     """Each statement at its price now; one that does not fit makes room for those after it."""
-    found = []
+    found = list[Purchase]()
     for statement in purchases.statements:
         try:
-            price = nominal(session.price(statement)[0].loss)
+            asked = session.prospect(statement, [one.cube for one in found if one.fits and one.cube is not None])
         except Error as problem:
             found.append(Purchase(statement, Fraction(0), problem=problem))
             continue
+        price = nominal(asked.loss)
         fits = price <= left
         left -= price if fits else 0
-        found.append(Purchase(statement, price, fits))
+        found.append(Purchase(statement, price, fits, cube=asked.cube, off=asked.off))
     return tuple(found)
 
 
 def _bought(session: Session, planned: Purchase) -> Purchase:
-    """The statement bought at most at the price that was told; what others bought meanwhile is free."""
-    if not (planned.fits and planned.price):
+    """The statement bought at most at the price that was told; what others bought meanwhile is free.
+
+    Why  a cube that is stored is asked too: it has its name again where another version had it
+    """
+    if not planned.fits or planned.problem is not None or not (planned.price or planned.cube or planned.off):
         return planned
     try:
         price = nominal(session.price(planned.statement)[0].loss)
         if price > planned.price:
-            return Purchase(planned.statement, price, fits=False)
-        session.execute(planned.statement)
+            return replace(planned, price=price, fits=False)
+        if planned.price or planned.cube:
+            session.execute(planned.statement)
     except Error as problem:
-        return Purchase(planned.statement, planned.price, problem=problem)
+        return replace(planned, problem=problem)
     return planned

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from dpsql.accounting.cubes import StoredCube
 from dpsql.accounting.ledger import Ledger
 from dpsql.core import cancellation
 from dpsql.core.cancellation import Cancellation, Worker, require_process
@@ -21,6 +22,7 @@ from dpsql.release.staging import Columns
 from dpsql.schema.model import Analyst, Schema
 from dpsql.session import answer as stages
 from dpsql.session.answer import Parameters
+from dpsql.session.planned import Prospect
 from dpsql.session.result import Answer
 from dpsql.session.world import World
 
@@ -49,6 +51,10 @@ class Session:
         """Estimate the price of a statement now and the number of releases it would buy, without running or charging
         it; nothing where it is free or stored."""
         return self._guarded(sql, lambda: stages.price(sql, parameters, self._world))
+
+    def prospect(self, sql: str, planned: Sequence[StoredCube] = ()) -> Prospect:
+        """Estimate the price of a statement once some cubes are bought, without running or charging it."""
+        return self._guarded(sql, lambda: stages.prospect(sql, self._world, planned))
 
     def describe(self, sql: str, parameters: Parameters = ()) -> Columns:
         """The columns that a statement would have, without running or charging it."""

@@ -29,7 +29,7 @@ from dpsql.planner.resolve import resolve
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.buying import Buying
-from dpsql.schema.model import Analyst, Schema
+from dpsql.schema.model import RESERVED, Analyst, Schema
 from dpsql.session.result import Answer
 
 
@@ -66,6 +66,11 @@ class World:
         for one in self.settings.values():
             found = one.over(found)
         return found
+
+    @property
+    def is_owners(self) -> bool:
+        """True if the owner's tools ask: no analyst has such a name."""
+        return self.analyst.name.startswith(RESERVED)
 
     def receipt(self, loss: PrivacyLoss) -> Receipt:
         """Receipt of a statement that is not charged, or not yet, with the remaining budget."""

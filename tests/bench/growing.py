@@ -17,7 +17,9 @@ from dpsql.core.errors import BudgetError
 from dpsql.core.loss import EpsilonDelta
 from dpsql.dataset import owner
 from dpsql.schema.model import Schema
+from dpsql.schema.purchases import Purchases
 from dpsql.session.opening import ledger_identity
+from dpsql.session.refreshing import buy
 from tests.bench.small import example
 from tests.bench.timing import Times, heading, ms, show
 
@@ -37,32 +39,50 @@ TILES = {
 """Four about a table that stays, four about one that gets rows every day."""
 
 
+CUBES = (
+    """CREATE PRIVATE CUBE people OPTIONS (epsilon = 1, delta = 1e-6) AS
+    SELECT site, plan, COUNT(*), SUM(income), SUM(mental_health_index) FROM person GROUP BY CUBE (site, plan)""",
+    """CREATE PRIVATE CUBE years OPTIONS (epsilon = 0.5, delta = 1e-6) AS
+    SELECT year, COUNT(*), SUM(drug_usd), SUM(admissions) FROM person_year GROUP BY CUBE (year)""",
+)
+"""They hold all tiles but the visits, whose sum has bounds of a person's total."""
+
+
 def measure(rounds: int) -> None:
     """Print both."""
-    with TemporaryDirectory() as scratch:
-        _month(Path(scratch))
+    ways = {
+        "each tile asked every day": None,
+        "a refresh buys two cubes and what they do not hold": Purchases(Fraction(2), (*CUBES, *TILES.values())),
+    }
+    for way, purchases in ways.items():
+        with TemporaryDirectory() as scratch:
+            _month(Path(scratch), way, purchases)
     with TemporaryDirectory() as scratch:
         _beside_check(Path(scratch), rounds)
 
 
-def _month(folder: Path) -> None:
+def _month(folder: Path, way: str, purchases: Purchases | None) -> None:
     schema = example("randhie", folder)
-    schema = replace(schema, privacy=replace(schema.privacy, budget=BUDGET), guard=replace(schema.guard, mode="off"))
+    privacy = replace(schema.privacy, budget=BUDGET, cube=EpsilonDelta(Fraction(1), BUDGET.delta))
+    schema = replace(schema, privacy=privacy, guard=replace(schema.guard, mode="off"), refresh=purchases)
     whole = folder / "whole.parquet"
     (folder / "randhie" / "person_year.parquet").rename(whole)
-    heading(f"{DAYS} appends, {len(TILES)} tiles, epsilon {BUDGET.epsilon}, delta {float(BUDGET.delta):g}")
+    heading(f"{DAYS} appends, {len(TILES)} tiles, epsilon {BUDGET.epsilon}, delta {float(BUDGET.delta):g}: {way}")
     days: list[tuple[str, ...]] = []
     errors: dict[str, list[str]] = {tile: [] for tile in TILES}
-    with closing(Ledger.open(folder / "ledger", ledger_identity(schema))) as ledger:
-        for day in range(1, DAYS + 1):
-            _written(whole, folder / "randhie" / "person_year.parquet", Fraction(day, DAYS))
+    for day in range(1, DAYS + 1):
+        _written(whole, folder / "randhie" / "person_year.parquet", Fraction(day, DAYS))
+        with closing(Ledger.open(folder / "ledger", ledger_identity(schema))) as ledger:
             (owner.check if day == 1 else owner.refresh)(schema, ledger)
-            price, left, found = _opened(schema, folder / "ledger")
-            days.append((str(day), f"{float(price):.3g}", f"{float(left):.3g}", str(sum(e != "-" for e in found))))
-            if day in SHOWN:
-                for tile, error in zip(TILES, found, strict=True):
-                    errors[tile].append(error)
-    show(("day", "epsilon spent", "largest epsilon left", "tiles of this day's rows"), days)
+            of_day = [one for one in buy(schema, ledger) if one.fits and one.price and one.problem is None]
+        price, left, found = _opened(schema, folder / "ledger")
+        price += sum((one.price for one in of_day), Fraction(0))
+        answered = str(sum(e != "-" for e in found))
+        days.append((str(day), str(len(of_day)), f"{float(price):.3g}", f"{float(left):.3g}", answered))
+        if day in SHOWN:
+            for tile, error in zip(TILES, found, strict=True):
+                errors[tile].append(error)
+    show(("day", "bought by the refresh", "epsilon spent", "largest epsilon left", "tiles of this day's rows"), days)
     show(("95 % error of a tile", *(f"day {day}" for day in SHOWN)), [(tile, *found) for tile, found in errors.items()])
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.cli.main import main
-from dpsql.core.errors import SchemaError
+from dpsql.core.errors import Error, SchemaError, error
 from dpsql.dataset import owner
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema.toml import read_schema
@@ -207,3 +207,109 @@ def test_without_the_section_nothing_is_bought(folder: Path) -> None:
     schema = read_schema(folder / "schema.toml")
     with ledger(folder) as held:
         assert buy(replace(schema, refresh=None), held) == ()
+
+
+# --- cubes that are listed --------------------------------------------------------------------------------------------
+
+CUBE = """CREATE PRIVATE CUBE wards OPTIONS (epsilon = 0.5, delta = 1e-9) AS
+SELECT ward, COUNT(*), SUM(income) FROM person GROUP BY CUBE (ward)"""
+TILES = (
+    "SELECT ward, COUNT(*) FROM person GROUP BY ward",
+    "SELECT AVG(income) FROM person",
+    "SELECT COUNT(*) FROM person WHERE ward = 2",
+)
+
+
+@pytest.fixture
+def cubed(folder: Path) -> Path:
+    listed(folder, CUBE, *TILES, VISITS)
+    return folder
+
+
+def one_more(folder: Path) -> None:
+    with open(folder / "person.csv", "a") as file:
+        file.write("5,2,50,1990-01-01,Eve\n")
+
+
+def answered(folder: Path, sql: str) -> bool:
+    """True if an analyst is answered free, off the cube of the version that is read."""
+    with closing(open_session(folder / "schema.toml", "ann", folder / "ledger")) as session:
+        found = session.execute(sql)
+        ((current,),) = session.execute("SELECT current FROM dpsql.cubes").rows
+        return found.cached and any("read off the cube wards" in note for note in found.notes) and current is True
+
+
+def test_one_cube_answers_what_stands_behind_it(cubed: Path) -> None:
+    told: list[str] = []
+    assert bought(cubed, told.append) == ["bought", *["stored"] * 3, "bought"]
+    (text,) = told
+    assert text.startswith("clinic: buys 1 cube and 1 statement, epsilon 0.1") and "read off them, free: 3" in text
+    assert all(answered(cubed, sql) for sql in TILES)
+    with ledger(cubed) as held:
+        assert len(list(held.history(BUYER.name))) == 2
+
+
+def test_the_cube_of_each_version_takes_the_name(cubed: Path) -> None:
+    before = (cubed / "person.csv").read_text()
+    bought(cubed)
+    one_more(cubed)
+    assert bought(cubed) == ["bought", *["stored"] * 3, "bought"], "the visits lead to people whose rows changed"
+    assert all(answered(cubed, sql) for sql in TILES)
+    assert bought(cubed) == ["stored"] * 5
+    (cubed / "person.csv").write_text(before)
+    assert bought(cubed) == ["stored"] * 5, "the first version again, with its cube under its name"
+    assert all(answered(cubed, sql) for sql in TILES)
+
+
+def test_what_would_be_read_off_a_cube_that_does_not_fit_has_its_price(cubed: Path) -> None:
+    listed(cubed, CUBE, *TILES, epsilon=0.05)
+    assert bought(cubed) == ["left"] * 4
+
+
+def test_what_stands_before_a_cube_is_bought_itself(cubed: Path) -> None:
+    listed(cubed, TILES[0], CUBE, TILES[1], epsilon=1)
+    assert bought(cubed) == ["bought", "bought", "stored"]
+
+
+@pytest.mark.parametrize(
+    "sql", [f"/* dpsql: cube=off */ {TILES[0]}", f"/* dpsql: error=9 */ {TILES[0]}", PEOPLE + " WHERE income > 5"]
+)
+def test_what_the_cube_does_not_answer_is_bought(cubed: Path, sql: str) -> None:
+    listed(cubed, CUBE, sql, epsilon=10)
+    assert bought(cubed) == ["bought", "bought"]
+
+
+def test_a_cube_that_is_refused_leaves_its_tiles_unpaid(cubed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    execute = Session.execute
+
+    def refused(session: Session, sql: str, *rest: object) -> object:
+        if sql == CUBE:
+            raise error(502, "no", hint="none")
+        return execute(session, sql)
+
+    monkeypatch.setattr(Session, "execute", refused)
+    assert bought(cubed) == ["refused", *["left"] * 3, "bought"]
+
+
+def test_the_owner_takes_the_name_of_an_analysts_cube(cubed: Path) -> None:
+    other = (
+        "CREATE PRIVATE CUBE wards OPTIONS (epsilon = 0.2) AS SELECT ward, COUNT(*) FROM person GROUP BY CUBE (ward)"
+    )
+    with closing(open_session(cubed / "schema.toml", "ann", cubed / "ledger")) as session:
+        session.execute(other)
+    assert bought(cubed)[0] == "bought" and all(answered(cubed, sql) for sql in TILES)
+    with closing(open_session(cubed / "schema.toml", "ann", cubed / "ledger")) as session:
+        for sql, told in ((other, "there is a cube"), ("DROP CUBE wards", "made by another analyst")):
+            with pytest.raises(Error, match=told):
+                session.execute(sql)
+
+
+def test_a_cube_that_analysts_made_is_listed_by_its_name(cubed: Path) -> None:
+    with closing(open_session(cubed / "schema.toml", "ann", cubed / "ledger")) as session:
+        session.execute(CUBE)
+    listed(cubed, "REFRESH CUBE wards", *TILES)
+    assert bought(cubed) == ["stored"] * 4
+    one_more(cubed)
+    assert bought(cubed) == ["bought", *["stored"] * 3]
+    listed(cubed, "REFRESH CUBE nobody")
+    assert bought(cubed) == ["refused"]
