@@ -127,6 +127,7 @@ class RefreshReport:
 
     changed    names of tables whose contents or structure are other ones than before
     unchanged  those whose stored answers stay, as far as they are about no other table
+    before     the version that was approved before, where it is another; else None
     """
 
     dataset: str
@@ -134,6 +135,7 @@ class RefreshReport:
     changed: tuple[str, ...]
     unchanged: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    before: str | None = None
 
     def __str__(self) -> str:
         if not self.changed:
@@ -180,7 +182,8 @@ def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
         require_unchanged(engine)
     _record(schema, ledger, version, facts)
     _prepared_on(schema, ledger, version)
-    return RefreshReport(schema.name, version, tuple(n for n in names if n in moved), unchanged, notes)
+    changed = tuple(name for name in names if name in moved)
+    return RefreshReport(schema.name, version, changed, unchanged, notes, latest[0])
 
 
 def _prepared_on(schema: Schema, ledger: Ledger, version: str) -> None:

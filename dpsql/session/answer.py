@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.accounting.amounts import at_most
+from dpsql.accounting.charging import statement_of
 from dpsql.accounting.cubes import StoredCube
 from dpsql.answers.look_up import Missing
 from dpsql.answers.recent import MOST_ROWS, asked_for, is_plain
@@ -42,7 +43,7 @@ from dpsql.release.staging import Accuracies, Columns, Staged, describe
 from dpsql.schema import spent
 from dpsql.schema.model import Schema
 from dpsql.session import cubes
-from dpsql.session.planned import Planned, Prospect
+from dpsql.session.planned import About, Planned, Prospect
 from dpsql.session.result import Answer
 from dpsql.session.world import World
 from dpsql.sql.nodes import Case
@@ -124,6 +125,20 @@ def prospect(text: str, world: World, planned: Sequence[StoredCube]) -> Prospect
             missing = _look_up(statement, compiled, world)
         cube = cubes.prospect(statement, world) if not isinstance(statement, Query) else None
     return Prospect(total(one.part.release.loss for one in missing), cube, off)
+
+
+def about(text: str, world: World) -> About:
+    """A statement as the ledger would keep it, and the tables that its answers depend on; free."""
+    with cancellation.current().planning():
+        statement = read(text, (), world)
+        if isinstance(statement, Explain | Setting | Catalog):
+            return About(text, frozenset())
+        if isinstance(statement, Query):
+            compiled = plan(statement, world).plan
+        else:
+            compiled = cubes.plan(cubes.meant(statement, world), world).plan
+    tables = [part.release.tables for part in compiled.releases if part.release.parts]
+    return About(statement_of(compiled), frozenset[str]().union(*tables))
 
 
 def _missing(statement: Query | CreateCube | NamedCube, world: World) -> tuple[Missing, ...]:

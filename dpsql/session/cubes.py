@@ -67,11 +67,9 @@ def asked(statement: CreateCube | NamedCube, world: World) -> PlannedCube | Answ
 
 def explain(statement: CreateCube | NamedCube, world: World) -> str:
     """The plan of a cube that is to be bought. Raises 103 for DROP."""
-    if isinstance(statement, NamedCube):
-        if statement.verb == "DROP":
-            raise error(103, "DROP CUBE is free, and gives nothing back", hint="write DROP CUBE and its name")
-        statement = _again(_known(statement, world))
-    planned = plan(statement, world)
+    if isinstance(statement, NamedCube) and statement.verb == "DROP":
+        raise error(103, "DROP CUBE is free, and gives nothing back", hint="write DROP CUBE and its name")
+    planned = plan(meant(statement, world), world)
     cube = planned.cube
     is_stored = not world.stored.look_up(planned.plan, False).missing
     lines = list(_told(cube, is_stored))
@@ -91,11 +89,13 @@ def missing(statement: CreateCube | NamedCube, world: World) -> tuple[Missing, .
 
 def prospect(statement: CreateCube | NamedCube, world: World) -> StoredCube | None:
     """The cube that a statement would name; None for DROP."""
-    if isinstance(statement, NamedCube):
-        if statement.verb == "DROP":
-            return None
-        statement = _again(_known(statement, world))
-    return plan(statement, world).cube
+    is_drop = isinstance(statement, NamedCube) and statement.verb == "DROP"
+    return None if is_drop else plan(meant(statement, world), world).cube
+
+
+def meant(statement: CreateCube | NamedCube, world: World) -> CreateCube:
+    """The statement that a cube of this name is made by. Raises 105."""
+    return statement if isinstance(statement, CreateCube) else _again(_known(statement, world))
 
 
 def columns(statement: CreateCube | NamedCube, world: World) -> Columns:

@@ -31,3 +31,11 @@ class Prospect:
     loss: PrivacyLoss
     cube: StoredCube | None = None
     off: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A statement as the ledger keeps it, and the tables that its answers depend on."""
+
+    written: str
+    tables: frozenset[str]

@@ -17,12 +17,13 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless
 from dpsql.core.wording import counted, listed
-from dpsql.dataset.opening import open_dataset
+from dpsql.dataset.opening import open_dataset, versions_of_tables
 from dpsql.mechanisms.prices import nominal
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import RESERVED, Analyst, Schema
 from dpsql.schema.purchases import Purchases
+from dpsql.session.outdated import Outdated, outdated, text_of_outdated
 from dpsql.session.session import Session
 
 BUYER = Analyst(f"{RESERVED}refresh")
@@ -48,6 +49,10 @@ class Purchase:
     off: tuple[str, ...] = ()
 
     @property
+    def is_paid(self) -> bool:
+        return self.fits and bool(self.price)
+
+    @property
     def fields(self) -> dict[str, object]:
         state = (
             "refused" if self.problem is not None else "left" if not self.fits else "bought" if self.price else "stored"
@@ -57,43 +62,62 @@ class Purchase:
         return {"statement": self.statement, "epsilon": float(self.price), "state": state, **cubes, **problem}
 
 
-def buy(
-    schema: Schema, ledger: Ledger, told: Callable[[str], None] = lambda text: None, noise: NoiseSource | None = None
-) -> tuple[Purchase, ...]:
-    """Buy what the approved version lacks of the listed statements: each that still fits into what one version may spend.
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """Followers of an approval: statements that are stored no longer, and those that are listed."""
 
-    told    is called with what will be charged, before it is; not where nothing will
+    outdated: tuple[Outdated, ...] = ()
+    purchases: tuple[Purchase, ...] = ()
+
+
+def buy(
+    schema: Schema,
+    ledger: Ledger,
+    told: Callable[[str], None] = lambda text: None,
+    noise: NoiseSource | None = None,
+    before: str | None = None,
+) -> Followed:
+    """Buy what the approved version lacks of the listed statements: each that still fits into what one version may spend. The ledger is
+    closed where there is anything to do.
+
+    told    is called with what is stored no longer, and with what will be charged, before it is; not where nothing is
     noise   where randomness comes from; tests alone pass one
+    before  the version that was approved before this one, if it is another
     Errors  as open_dataset; what one statement raises stands with it
     """
-    if schema.refresh is None:
-        return ()
+    if schema.refresh is None and before is None:
+        return Followed()
     dataset = open_dataset(schema, ledger, approve=False)
     with closing(Session(dataset, ledger, BUYER, noise)) as session:
+        then = versions_of_tables(ledger, before, schema) if before is not None else dataset.tables
+        gone = outdated(session, ledger, then, dataset.tables)
+        if gone:
+            told(text_of_outdated(gone))
+        if schema.refresh is None:
+            return Followed(gone)
         # a refresh that was killed, or comes again, goes on with what is left
         charged = (nominal(e.loss) for e in ledger.history(BUYER.name) if e.version == dataset.version)
-        left = schema.refresh.epsilon - sum(charged, Fraction(0))
-        planned = _planned(session, schema.refresh, left)
-        if any(one.fits and one.price for one in planned):
-            told(text_of(schema, planned))
-        return tuple(_bought(session, one) for one in planned)
+        found = planned(session, schema.refresh, schema.refresh.epsilon - sum(charged, Fraction(0)))
+        if any(one.is_paid for one in found):
+            told(text_of(schema, found))
+        return Followed(gone, tuple(_bought(session, one) for one in found))
 
 
-def text_of(schema: Schema, planned: tuple[Purchase, ...]) -> str:
+def text_of(schema: Schema, found: tuple[Purchase, ...]) -> str:
     """Text of the charges that are made, and of what is left."""
-    wanted = [one for one in planned if one.fits and one.price]
+    wanted = [one for one in found if one.is_paid]
     whole = sum((one.price for one in wanted), Fraction(0))
     cubes = sum(one.cube is not None for one in wanted)
     counts = [counted(n, name) for n, name in ((cubes, "cube"), (len(wanted) - cubes, "statement")) if n]
     lines = [f"{printable(schema.name)}: buys {listed(counts)}, epsilon {float(whole):.6g} together"]
-    free = sum(bool(one.off) and not one.price for one in planned)
+    free = sum(bool(one.off) and not one.price for one in found)
     lines += [f"read off them, free: {counted(free, 'statement')}"] if free else []
-    lines += [f"left, epsilon {float(one.price):.6g}: {printable(one.statement)}" for one in planned if not one.fits]
+    lines += [f"left, epsilon {float(one.price):.6g}: {printable(one.statement)}" for one in found if not one.fits]
     return harmless("\n".join(lines), kept="\n")
 
 
-def _planned(session: Session, purchases: Purchases, left: Fraction) -> tuple[Purchase, ...]:
-    """Each statement at its price now; one that does not fit makes room for those after it."""
+def planned(session: Session, purchases: Purchases, left: Fraction) -> tuple[Purchase, ...]:
+    """Each listed statement at its price now; one that does not fit into what is left makes room for those after it."""
     found = list[Purchase]()
     for statement in purchases.statements:
         try:
@@ -108,19 +132,19 @@ def _planned(session: Session, purchases: Purchases, left: Fraction) -> tuple[Pu
     return tuple(found)
 
 
-def _bought(session: Session, planned: Purchase) -> Purchase:
+def _bought(session: Session, one: Purchase) -> Purchase:
     """The statement bought at most at the price that was told; what others bought meanwhile is free.
 
     Why  a cube that is stored is asked too: it has its name again where another version had it
     """
-    if not planned.fits or planned.problem is not None or not (planned.price or planned.cube or planned.off):
-        return planned
+    if not one.fits or one.problem is not None or not (one.price or one.cube or one.off):
+        return one
     try:
-        price = nominal(session.price(planned.statement)[0].loss)
-        if price > planned.price:
-            return replace(planned, price=price, fits=False)
-        if planned.price or planned.cube:
-            session.execute(planned.statement)
+        price = nominal(session.price(one.statement)[0].loss)
+        if price > one.price:
+            return replace(one, price=price, fits=False)
+        if one.price or one.cube:
+            session.execute(one.statement)
     except Error as problem:
-        return replace(planned, problem=problem)
-    return planned
+        return replace(one, problem=problem)
+    return one

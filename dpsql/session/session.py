@@ -22,7 +22,7 @@ from dpsql.release.staging import Columns
 from dpsql.schema.model import Analyst, Schema
 from dpsql.session import answer as stages
 from dpsql.session.answer import Parameters
-from dpsql.session.planned import Prospect
+from dpsql.session.planned import About, Prospect
 from dpsql.session.result import Answer
 from dpsql.session.world import World
 
@@ -55,6 +55,10 @@ class Session:
     def prospect(self, sql: str, planned: Sequence[StoredCube] = ()) -> Prospect:
         """Estimate the price of a statement once some cubes are bought, without running or charging it."""
         return self._guarded(sql, lambda: stages.prospect(sql, self._world, planned))
+
+    def about(self, sql: str) -> About:
+        """A statement as the ledger would keep it, and the tables that its answers depend on, without running or charging it."""
+        return self._guarded(sql, lambda: stages.about(sql, self._world))
 
     def describe(self, sql: str, parameters: Parameters = ()) -> Columns:
         """The columns that a statement would have, without running or charging it."""

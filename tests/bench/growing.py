@@ -74,7 +74,7 @@ def _month(folder: Path, way: str, purchases: Purchases | None) -> None:
         _written(whole, folder / "randhie" / "person_year.parquet", Fraction(day, DAYS))
         with closing(Ledger.open(folder / "ledger", ledger_identity(schema))) as ledger:
             (owner.check if day == 1 else owner.refresh)(schema, ledger)
-            of_day = [one for one in buy(schema, ledger) if one.fits and one.price and one.problem is None]
+            of_day = [one for one in buy(schema, ledger).purchases if one.is_paid and one.problem is None]
         price, left, found = _opened(schema, folder / "ledger")
         price += sum((one.price for one in of_day), Fraction(0))
         answered = str(sum(e != "-" for e in found))

@@ -29,7 +29,8 @@ owner's verbs:
                         -f FILE or -c SQL names them, else those that were charged; --plot FILE draws it
   dpsql practice SCHEMA [FOLDER]
                         write invented data, from the declarations alone, and a schema whose budget does not end, to try statements on
-  dpsql refresh SCHEMA  approve data that changed, and verify what is new; says nothing where nothing is (for a timetable)
+  dpsql refresh SCHEMA  approve data that changed, and verify what is new; says nothing where nothing is (for a timetable);
+                        --dry-run says beforehand what that makes stored statements cost
   dpsql budget SCHEMA   what is spent and what is left; --json prints all of it, --plot draws it over time;
                         --failures shows what failed after the charge, and lets its analysts ask again
   dpsql guard SCHEMA    what the guard remembers of charged statements; --forget 3,5-7 lets it forget some

@@ -74,6 +74,9 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         parser.add_argument("-f", dest="file", metavar="FILE", help="a file of them (- is standard input)")
         drawn = "draw the errors over the price: a .png, .svg or .pdf; needs the extra dpsql[examples]"
         parser.add_argument("--plot", metavar="FILE", help=drawn)
+    if verb == "refresh":
+        dry = "approve and buy nothing: say which tables changed, and what stored statements would cost who asks them again"
+        parser.add_argument("--dry-run", action="store_true", help=dry)
     if verb in ("budget", "refresh", "tune"):
         parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     if verb == "budget":
@@ -142,20 +145,30 @@ def _practised(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> s
 
 
 def _refreshed(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:
-    """The report of `refresh`, and of what `[refresh]` lists. Raises what the first of its statements raised, after all of them."""
+    """The report of `refresh`, of what it makes others pay, and of what `[refresh]` lists. Raises what the first of these raised, after
+    all of them."""
+    if options.dry_run:
+        from dpsql.session.foretelling import forecast
+
+        foretold = forecast(schema, ledger)
+        return foretold.json if options.json else str(foretold)
     from dpsql.dataset import owner
 
     report = owner.refresh(schema, ledger)
-    if schema.refresh is None:
+    if schema.refresh is None and report.before is None:
         return report.json if options.json else str(report)
     from dpsql.session.refreshing import buy
 
     if not options.json and str(report):
         _print(str(report))
-    purchases = buy(schema, ledger, lambda text: None if options.json else _print(text))
+    found = buy(schema, ledger, lambda text: None if options.json else _print(text), before=report.before)
     if options.json:
-        _print(json.dumps({**json.loads(report.json), "statements": [one.fields for one in purchases]}, indent=2))
-    for one in purchases:
+        told = {
+            "outdated": [one.fields for one in found.outdated],
+            "statements": [one.fields for one in found.purchases],
+        }
+        _print(json.dumps({**json.loads(report.json), **told}, indent=2))
+    for one in found.purchases:
         if one.problem is not None:
             raise one.problem
     return ""

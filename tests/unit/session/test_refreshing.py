@@ -19,7 +19,7 @@ from dpsql.mechanisms.prices import nominal
 from dpsql.schema.toml import read_schema
 from dpsql.schema.write import write
 from dpsql.session.opening import ledger_identity, open_session
-from dpsql.session.refreshing import BUYER, buy
+from dpsql.session.refreshing import BUYER, Followed, buy
 from dpsql.session.session import Session
 from tests.unit.engines.clinic_files import HEAD, TABLES, clinic, declare
 
@@ -56,7 +56,7 @@ def bought(folder: Path, told: Callable[[str], None] = lambda text: None) -> lis
     """The state of each listed statement after a refresh."""
     with ledger(folder) as held:
         owner.refresh(read_schema(folder / "schema.toml"), held)
-        return [one.fields["state"] for one in buy(read_schema(folder / "schema.toml"), held, told)]
+        return [one.fields["state"] for one in buy(read_schema(folder / "schema.toml"), held, told).purchases]
 
 
 def charged(folder: Path) -> dict[str, Fraction]:
@@ -206,7 +206,7 @@ def test_purchases_that_cannot_be(tmp_path: Path, text: str, what: str) -> None:
 def test_without_the_section_nothing_is_bought(folder: Path) -> None:
     schema = read_schema(folder / "schema.toml")
     with ledger(folder) as held:
-        assert buy(replace(schema, refresh=None), held) == ()
+        assert buy(replace(schema, refresh=None), held) == Followed()
 
 
 # --- cubes that are listed --------------------------------------------------------------------------------------------
