@@ -10,10 +10,10 @@ from dpsql.accountants.filters import Filter, Promise
 from dpsql.accounting.amounts import at_least, at_most
 from dpsql.accounting.totals import Spent
 from dpsql.core.errors import BudgetError, Error, error
-from dpsql.core.loss import LOSS, Amount, EpsilonDelta, Sums, added
+from dpsql.core.loss import LOSS, Amount, EpsilonDelta, PrivacyLoss, Sums, added
 from dpsql.mechanisms.events import of_loss
 from dpsql.mechanisms.prices import nominal
-from dpsql.plan.charges import Budget, ReservedBudget
+from dpsql.plan.charges import Budget, Receipt, ReservedBudget
 
 MOST_COUNTED = 2**40
 """Limit up to which what is left is counted in statements."""
@@ -134,6 +134,21 @@ def remaining(applying: Iterable[Limit]) -> EpsilonDelta:
     """The largest epsilon that one more release may cost, and the largest delta; never below 0."""
     found = tuple(applying)
     return EpsilonDelta(min(limit.epsilon_left() for limit in found), min(limit.delta_left for limit in found))
+
+
+def receipt(
+    applying: Sequence[Limit], promise: Promise, budget: Budget, loss: PrivacyLoss, charge: int | None = None
+) -> Receipt:
+    """Receipt of a statement, and what is left of the totals that apply.
+
+    Why  where some total adds up epsilons no more, what one statement may cost says little of what is left: it is told how many of the
+         default price fit
+    """
+    left: int | None = None
+    if any(limit.spent["epsilon"] is None for limit in applying):
+        usual = promise.sums(budget.usual, (of_loss(budget.usual),))
+        left = min(limit.count_left(usual) for limit in applying) if not usual.empty else None
+    return Receipt(charge, loss, remaining(applying), left)
 
 
 def refusal(applying: Sequence[Limit], least: Fraction = Fraction(0)) -> Error | None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from fractions import Fraction
 
 from dpsql.accounting.totals import texts
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss, Sums
-from dpsql.mechanisms.conversions import pure
+from dpsql.mechanisms.calibration import BY_NAME, LAPLACE, Moved, Target
+from dpsql.mechanisms.conversions import pure, rho_at_most
 from dpsql.plan.charges import Budget, Cap, ChargeRequest, Portion, ReservedBudget
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
-from dpsql.schema.model import ROW, Analyst, Role, Schema
+from dpsql.planner.pricing import accounted
+from dpsql.schema.model import ROW, Analyst, Privacy, Role, Schema
 
 
 def budget_of(schema: Schema, analyst: Analyst | None = None) -> Budget:
@@ -23,7 +26,18 @@ def budget_of(schema: Schema, analyst: Analyst | None = None) -> Budget:
     if analyst is not None:
         role = next((r for r in schema.roles if r.name == analyst.role), None)
         caps = [cap for scope, who in (("analyst", analyst), ("role", role)) if who for cap in _cap(scope, who, schema)]
-    return Budget(privacy.budget, privacy.accounting, tuple(caps), held, privacy.window, privacy.floor)
+    usual = default_loss(privacy)
+    return Budget(privacy.budget, privacy.accounting, tuple(caps), held, privacy.window, privacy.floor, usual)
+
+
+def default_loss(privacy: Privacy) -> PrivacyLoss:
+    """The loss of a statement of the default price, without a threshold: of one number, with the noise that is the default."""
+    price, counted = privacy.query, accounted(privacy)
+    noise = BY_NAME.get(privacy.mechanism, LAPLACE)
+    by_rho = counted.by_rho and not noise.pure
+    amount = rho_at_most(price.epsilon) if by_rho else price.epsilon
+    _, loss = noise.calibrate(Moved(1, 1, 1), Target(amount, by_rho, price.delta, Fraction(1), counted.epsilon))
+    return loss
 
 
 def _cap(scope: str, who: Analyst | Role, schema: Schema) -> list[Cap]:

@@ -164,7 +164,7 @@ class Ledger:
             books.add(scope, name, sums)
         if holder:
             claims.take(connection, names, holder, now, claims.until(now, seconds))
-        return Receipt(head.charge, request.loss, budgets.remaining(limit.after for limit in limits)), head
+        return budgets.receipt([limit.after for limit in limits], promise, allowed, request.loss, head.charge), head
 
     def _append(
         self,

@@ -22,14 +22,12 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import clean
 from dpsql.core.errors import error
 from dpsql.core.loss import Amount, EpsilonDelta, PrivacyLoss, Sums
-from dpsql.mechanisms.calibration import BY_NAME, LAPLACE, Moved, Target
-from dpsql.mechanisms.conversions import epsilon_at_most_rho, rho_at_most
+from dpsql.mechanisms.conversions import epsilon_at_most_rho
 from dpsql.mechanisms.events import of_loss
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.charges import Budget, ReservedBudget
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.partition import in_full
-from dpsql.planner.pricing import accounted
 from dpsql.schema import spent
 from dpsql.schema.model import Analyst, Privacy, Schema
 
@@ -83,7 +81,7 @@ def totals(schema: Schema, ledger: Ledger, analyst: Analyst | None = None) -> li
     """Every total that applies to an analyst, or all: the dataset's, those of values of the partition, caps, reservations."""
     budget = budget_of(schema, analyst) if analyst is not None else _all_caps(schema)
     own = [held for held in budget.held if analyst is None or held.analyst == analyst.name]
-    loss = default_loss(schema.privacy)
+    loss = budget.usual
 
     def found(books: Books) -> list[BudgetTotal]:
         one = books.promise.sums(loss, (of_loss(loss),))
@@ -108,16 +106,6 @@ def spenders(schema: Schema, ledger: Ledger, analyst: Analyst | None = None) -> 
 def charges(ledger: Ledger, analyst: Analyst | None = None) -> list[Entry]:
     """An analyst's own charges, or all, oldest first."""
     return ledger.history(analyst.name if analyst is not None else None)
-
-
-def default_loss(privacy: Privacy) -> PrivacyLoss:
-    """The loss of a statement of the default price, without a threshold: of one number, with the noise that is the default."""
-    price, counted = privacy.query, accounted(privacy)
-    noise = BY_NAME.get(privacy.mechanism, LAPLACE)
-    by_rho = counted.by_rho and not noise.pure
-    amount = rho_at_most(price.epsilon) if by_rho else price.epsilon
-    _, loss = noise.calibrate(Moved(1, 1, 1), Target(amount, by_rho, price.delta, Fraction(1), counted.epsilon))
-    return loss
 
 
 def _all_caps(schema: Schema) -> Budget:

@@ -93,7 +93,8 @@ class Cubes:
         table = suppressed(again, NoisyTable(declared_columns(release), cells, prod(map(len, view.places))))
         read = replace(part, release=again)
         narrow = not columns.deviates_by(self._readable)
-        return Reused(read, table, (view.cube.fingerprint,), _note(view, release), view.cube.name, narrow)
+        fewest = min(cells[count.measure], default=0)
+        return Reused(read, table, (view.cube.fingerprint,), _note(view, release), view.cube.name, fewest, narrow)
 
     def _coefficients(self, cube: StoredCube) -> tuple[Floats, ...]:
         """Of every cell of its statistics, in DOUBLE: what is lost of a number is far less than its noise."""

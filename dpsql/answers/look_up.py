@@ -59,6 +59,7 @@ class Held:
     notes         what the reader of the answer has to know
     as_of         the approval of the version that it is of, where a table changed since; else ""
     cubes         by release, the cube that it is read off
+    rows          of each of them, the fewest rows that a group has by the noisy number
     narrow        the releases that are read off cubes with so little noise that they are compared like what is bought
     """
 
@@ -69,6 +70,7 @@ class Held:
     notes: tuple[str, ...] = ()
     as_of: str = ""
     cubes: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
     narrow: tuple[Release, ...] = ()
 
     @property
@@ -129,6 +131,7 @@ class Stored:
             (*_dated(changed), *told, *notes),
             min(map(_minute, changed.values()), default=""),
             {name: one.cube for name, one in reused.items() if one.cube},
+            {name: one.fewest for name, one in reused.items() if one.cube},
             tuple(one.part.release for one in reused.values() if one.narrow),
         )
 

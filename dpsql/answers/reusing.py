@@ -56,6 +56,7 @@ class Reused:
     fingerprints  of the answers that it was read off
     note          what the reader of it has to know, or None
     cube          the name of the cube that it was read off, or ""
+    fewest        of a cube, rows of the group that has the fewest by the noisy number; 0 where there is no group
     narrow        whether its noise is so narrow that a difference from other answers could be read
     """
 
@@ -64,6 +65,7 @@ class Reused:
     fingerprints: tuple[str, ...]
     note: str | None = None
     cube: str = ""
+    fewest: int = 0
     narrow: bool = False
 
 

@@ -126,6 +126,21 @@ class Guarding:
                 self._known_to_pass.popitem(last=False)
         return found
 
+    def people_shown(self, bounded: Bounded) -> int | None:
+        """The number of people from which a group of a statement is shown, whoever they are; None where more is to be looked at.
+
+        Why  R1 and R5 go by the text; where nothing but whole groups can be about few, R2 hides none of so many people
+        """
+        if self._is_off:
+            return 0
+        if (
+            _identity(bounded) in self._known_to_pass
+            or check_identifiers(bounded.blocks)
+            or check_unsized(bounded.blocks)
+        ):
+            return None
+        return self._schema.guard.k if leaving_out.is_of_whole_groups(part.block for part in bounded.blocks) else None
+
     def _judged(self, bounded: Bounded) -> Judged:
         findings = check_identifiers(bounded.blocks) or check_unsized(bounded.blocks)
         asked: dict[str, BlockQuestion] = {}

@@ -9,6 +9,7 @@ A part that decides about nobody of the sample is taken for one of few unless vo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dpsql.core.domains import Categories, hull, integers
@@ -84,6 +85,15 @@ def few_values(block: Block, found: Evaluated, policy: Policy) -> dict[str, Scal
         met = compare("<>", argument, integer_literal(0)) if is_nothing_zero(aggregate) else known
         few[aggregate.name] = met if aggregate.condition is None else conjunction([aggregate.condition, met])
     return few
+
+
+def is_of_whole_groups(blocks: Iterable[Block]) -> bool:
+    """True if it can only be a whole group that is about few people, whatever the data are: no FILTER and no computed value is."""
+    return not any(
+        aggregate.condition is not None or (aggregate.argument is not None and _is_computed(aggregate.argument))
+        for block in blocks
+        for aggregate in block.aggregates
+    )
 
 
 def _is_computed(argument: Scalar) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from math import floor, log
 
 from dpsql.core.events import Event, Kind
@@ -68,8 +69,7 @@ class DiscreteLaplace(AdditiveDefaults):
         4113003
         """
         check_copies(copies)
-        guess = floor(_continuous_quantile(copies, float(1 - level)) * float(self.scale)) if level < 1 else 0
-        return half_width_of(lambda m: self._tail_of_sum(copies, m), level, guess)
+        return _half_width(self, copies, level)
 
     def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:
         """h with P(|w1 * Z1 + w2 * Z2 + ...| > h) <= 1 - level.
@@ -112,6 +112,12 @@ class DiscreteLaplace(AdditiveDefaults):
 
 
 EVENT = Kind("discrete Laplace", ("l1", "scale"), lambda l1, scale: pure(l1 / scale), of_discrete_laplace)
+
+
+@lru_cache(maxsize=256)
+def _half_width(noise: DiscreteLaplace, copies: int, level: Fraction) -> int:
+    guess = floor(_continuous_quantile(copies, float(1 - level)) * float(noise.scale)) if level < 1 else 0
+    return half_width_of(lambda m: noise._tail_of_sum(copies, m), level, guess)
 
 
 def _sum_tail(scale: Fraction, copies: int, m: int) -> Decimal:

@@ -15,7 +15,7 @@ the variance
 where w is all ones on an axis that is summed: then a set A with that axis adds nothing.
 
 Source  Xiao, He, Zhang, Kifer 2023, An Optimal and Scalable Matrix Mechanism for Noisy Marginals under Convex Loss Functions
-        (ResidualPlanner: sigma_A in closed form); Canonne, Kamath, Steinke 2020, The Discrete Gaussian, theorem 4 (rho of a
+        (ResidualPlanner, for the largest variance); Canonne, Kamath, Steinke 2020, The Discrete Gaussian, theorem 4 (rho of a
         vector whose coordinates have noise of their own)
 """
 
@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
-from math import fsum, prod, sqrt
+from math import fsum, prod
 
 import numpy as np
 
@@ -139,33 +139,22 @@ def subsets(count: int, ways: int) -> Iterator[Axes]:
 
 
 def residual(shape: Sequence[int], ways: int, rho: Fraction, rows: int) -> Residual:
-    """The variances that make the mean variance of a cell, over all marginals of at most `ways` axes, least at this rho.
+    """The variances with which every cell of every marginal of at most `ways` axes has the same variance, at this rho.
 
     rows  of one unit, at most
-    Why   with v_A the factor of sigma_A^2 in the sum of the marginals' variances, and p_A the product of 1 - 1 / n, the least of
-          sum v s under sum p / s = 2 rho is at s_A = sqrt(p_A / v_A) * (sum sqrt(p v)) / (2 rho). Floats find it; what is charged is
-          worked out of the variances themselves, each rounded up
+    Why   with sigma_A^2 = c prod over A of (1 + 1 / n) the cell of a marginal of S has, by (2), the variance c times the product over S
+          of 1 / n^2 + (1 - 1 / n) (1 + 1 / n) = 1. (1) is then the sum over A of prod over A of (n - 1) / (n + 1), over c, and this is
+          2 rho over rows^2. Where all keys may be told together no other choice makes the largest variance smaller: it has the least
+          mean where the marginal of S weighs prod over S of n^2 / (n + 1)^2 and prod over the others of 1 - 1 / (n + 1)^2
     """
     sets = [axes for axes in subsets(len(shape), ways) if all(shape[axis] > 1 for axis in axes)]
-    wanted = list(subsets(len(shape), ways))
-    v = {axes: _factor(shape, axes, wanted) for axes in sets}
-    p = {axes: prod(1 - 1 / shape[axis] for axis in axes) for axes in sets}
-    whole_of = fsum(sqrt(p[axes] * v[axes]) for axes in sets)
-    found = {axes: up(Fraction(sqrt(p[axes] / v[axes]) * whole_of * rows**2) / (2 * rho)) for axes in sets}
+    shares = {axes: prod((Fraction(shape[i] - 1, shape[i] + 1) for i in axes), start=Fraction(1)) for axes in sets}
+    level = rows**2 * sum(shares.values()) / (2 * rho)
+    found = {axes: up(level * prod((1 + Fraction(1, shape[i]) for i in axes), start=Fraction(1))) for axes in sets}
     made = Residual(tuple(shape), found)
-    over = made.rho(rows) / rho
-    if over > 1:
-        found = {axes: up(squared * over) for axes, squared in found.items()}
-        made = Residual(tuple(shape), found)
     if made.rho(rows) > rho or min(found.values()) < FINEST_SIGMA**2:
         raise error(901, "the variances of a cube do not cost what is asked")
     return made
-
-
-def _factor(shape: Sequence[int], axes: Axes, wanted: Sequence[Axes]) -> float:
-    """By how much sigma_A^2 counts in the sum of the variances of some marginals' cells."""
-    inside = prod(1 - 1 / shape[axis] for axis in axes)
-    return inside * fsum(prod(1 / shape[axis] ** 2 for axis in one - axes) for one in wanted if axes <= one)
 
 
 def read_off(coefficients: helmert.Floats, weights: Weights, kept: Sequence[int]) -> helmert.Floats:

@@ -6,19 +6,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.core.events import Event
-from dpsql.core.loss import EpsilonDelta, PrivacyLoss, total
+from dpsql.core.loss import NO_LOSS, EpsilonDelta, PrivacyLoss, total
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """Receipt of the ledger for one charged statement. id is None where nothing was charged.
 
-    remaining  the largest epsilon and delta that one more statement may cost
+    remaining   the largest epsilon and delta that one more statement may cost
+    statements  how many more of the default price fit, where epsilons are added up no more: one alone may then cost much less than the
+                total without what was spent; None where they are
     """
 
     id: int | None
     loss: PrivacyLoss
     remaining: EpsilonDelta
+    statements: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class Budget:
     held        for analysts by name
     window      "day", "week" or "month": the total and the caps are for each; None: they never refill
     least       the least epsilon that a statement may cost: less than that fits nobody
+    usual       the loss of a statement of the default price
     """
 
     total: EpsilonDelta
@@ -102,3 +106,4 @@ class Budget:
     held: tuple[ReservedBudget, ...] = ()
     window: str | None = None
     least: Fraction = Fraction(0)
+    usual: PrivacyLoss = NO_LOSS

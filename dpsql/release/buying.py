@@ -9,16 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpsql.accounting import claims, failing
+from dpsql.accounting.budget import receipt
 from dpsql.accounting.charging import budget_of, certificate, request_of
 from dpsql.accounting.entries import GuardEntry
 from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.store import clean
 from dpsql.answers.look_up import Held, Missing, Stored
 from dpsql.core import cancellation
 from dpsql.core.errors import Error, error
-from dpsql.core.loss import NO_LOSS, EpsilonDelta
+from dpsql.core.loss import NO_LOSS, PrivacyLoss
 from dpsql.dataset.opening import Dataset
 from dpsql.engines.base import ExactTable, RaisedError
 from dpsql.guard.guarding import Guarding, Judged
@@ -106,6 +108,8 @@ class Buying:
         self._noise = noise
         self._identity = identity
         self._budget = budget_of(dataset.schema, analyst)
+        # what is left of it is reckoned again where something was spent
+        self._left: tuple[Sequence[object], Receipt] | None = None
         dialect = dataset.engine.dialect
         self._texts = Texts(dataset.schema, dataset.facts, dialect.write, dialect.guards, dialect.verbatim)
 
@@ -125,7 +129,7 @@ class Buying:
         notes = (*map(str, warned), *held.notes, *map(str, compared))
         staged.bind_public()
         if not held.missing:
-            return Bought(held, staged, Receipt(None, NO_LOSS, self.remaining()), notes)
+            return Bought(held, staged, self.receipt(NO_LOSS), notes)
         with cancellation.current().planning():
             guarded = self._ledger.guarded
             for one in held.missing:
@@ -195,9 +199,14 @@ class Buying:
         with cancellation.current().planning():
             self._guarding.decide(asked, rows)
 
-    def remaining(self) -> EpsilonDelta:
-        """The largest epsilon and delta that one more statement may cost."""
-        return self._ledger.remaining(self._budget, self._analyst.name)
+    def receipt(self, loss: PrivacyLoss) -> Receipt:
+        """Receipt of a statement that is not charged, or not yet, with what is left."""
+        name, budget = clean(self._analyst.name), self._budget
+        limits, promise = self._ledger.look(budget, lambda books: (books.limits(budget, name), books.promise))
+        spent = [limit.spent for limit in limits]
+        if self._left is None or self._left[0] != spent:
+            self._left = spent, receipt(limits, promise, budget, loss)
+        return replace(self._left[1], loss=loss)
 
     # --- below the charge ---------------------------------------------------------------------------------------------
 

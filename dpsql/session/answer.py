@@ -13,7 +13,7 @@ from fractions import Fraction
 from dpsql.accounting.amounts import at_most
 from dpsql.accounting.charging import statement_of
 from dpsql.accounting.cubes import StoredCube
-from dpsql.answers.look_up import Missing
+from dpsql.answers.look_up import Held, Missing
 from dpsql.answers.recent import MOST_ROWS, asked_for, is_plain
 from dpsql.core import cancellation
 from dpsql.core.columns import ResultRows
@@ -25,7 +25,7 @@ from dpsql.core.wording import number
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import Compiled
-from dpsql.plan.releases import Release
+from dpsql.plan.releases import Bounded, Release
 from dpsql.plan.suppressing import LEVEL
 from dpsql.plan.tables import PublicTable
 from dpsql.planner import explain as words
@@ -68,13 +68,15 @@ def answer(text: str, parameters: Parameters, world: World) -> Answer:
             return asked_cube
         return cubes.named(asked_cube, _bought(asked_cube.planned, (), world), world)
     with cancellation.current().planning():
-        planned = plan(statement, world)
+        bounded = _bounded(statement, world)
+        read_off = cubes.at_once(statement, bounded, world)
+        planned = read_off.planned if read_off is not None else _judged(statement, bounded, world)
         columns = describe(planned.plan, statement.plain, world.catalog, world.sandbox)
     told = _remarks(planned.plan, world.schema)
     if planned.plan.plan.post_query.empty:
         return replace(_from_declared(planned.plan, columns, world), remarks=told)
     try:
-        bought = _bought(planned, columns, world)
+        bought = _bought(planned, columns, world, read_off.held if read_off is not None else None)
     except BudgetError as raised:
         refused = raised
     else:
@@ -203,14 +205,24 @@ def read(text: str, parameters: Parameters, world: World) -> Parsed:
 
 def plan(query: Query, world: World) -> Planned:
     """A query up to its noise: names and types, what one unit may contribute, whom it asks about, and noise for the price."""
+    return _judged(query, _bounded(query, world), world)
+
+
+def _bounded(query: Query, world: World) -> Bounded:
+    """What one unit may contribute to a query."""
     query.settled.price(world.schema)
-    bounded = bound(query, resolve(query, world.schema, world.catalog, world.sandbox), world.schema)
+    return bound(query, resolve(query, world.schema, world.catalog, world.sandbox), world.schema)
+
+
+def _judged(query: Query, bounded: Bounded, world: World) -> Planned:
     judged = world.guard.judge(bounded)
     return Planned(query, judged, calibrate(bounded, query.settled, world.schema, world.identities, judged.small))
 
 
-def _bought(planned: Planned, columns: Columns, world: World) -> Bought:
+def _bought(planned: Planned, columns: Columns, world: World, held: Held | None = None) -> Bought:
     """Releases of a statement, stored or bought now.
+
+    held  what is stored, where it was looked up already
 
     While somebody else works one of them out, their answer is waited for; where they fail, or take longer than they may, it is
     charged here.
@@ -219,12 +231,13 @@ def _bought(planned: Planned, columns: Columns, world: World) -> Bought:
     patience = Patience(float(limits.seconds))
     while True:
         with cancellation.current().planning():
-            held = world.stored.look_up(planned.plan, fresh, cubes=cubed)
+            held = held or world.stored.look_up(planned.plan, fresh, cubes=cubed)
         staged = Staged(held, columns, world.sandbox, world.schema.privacy.max_cells, limits.rows)
         bought = world.release.buy(held, planned.judged, staged, fresh)
         if bought is not None:
             return bought
         patience.wait(lambda held=held: world.release.is_claimed(held))  # type: ignore[misc]
+        held = None
 
 
 def _finished(bought: Bought, columns: Columns, world: World) -> Answer:

@@ -74,7 +74,7 @@ class World:
 
     def receipt(self, loss: PrivacyLoss) -> Receipt:
         """Receipt of a statement that is not charged, or not yet, with the remaining budget."""
-        return Receipt(None, loss, self.release.remaining())
+        return self.release.receipt(loss)
 
     def spent(self, names: Sequence[str]) -> list[PublicTable]:
         """Some of the tables of what was spent and of what the guard remembers, as this analyst sees them now."""

@@ -7,11 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from dpsql.clients.dbapi.cursor import Cursor, Parameters
+from dpsql.clients.dbapi.cursor import Cursor, Parameters, priced
 from dpsql.clients.output.prices import StatementPrice
 from dpsql.core import errors
 from dpsql.core.errors import error
-from dpsql.mechanisms.prices import nominal
 from dpsql.schema.model import Schema
 from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
@@ -113,8 +112,7 @@ class Connection:
     def price(self, sql: str, parameters: Parameters = ()) -> StatementPrice:
         """Estimate the price of a statement now, and what is left before it. Free; nothing is run."""
         receipt, releases = self._open().price(sql, parameters)
-        loss, left = receipt.loss, receipt.remaining
-        return StatementPrice(nominal(loss), loss.delta, left.epsilon, left.delta, False, releases, loss.rho)
+        return priced(receipt, False, releases)
 
     @property
     def schema(self) -> Schema:

@@ -12,6 +12,7 @@ from dpsql.core import errors
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
 from dpsql.mechanisms.prices import nominal
+from dpsql.plan.charges import Receipt
 from dpsql.plan.tables import Accuracy
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
@@ -47,6 +48,13 @@ class Connected(Protocol):
     def rollback(self) -> None: ...
     def interrupt(self) -> None: ...
     def close(self) -> None: ...
+
+
+def priced(receipt: Receipt, cached: bool, releases: int, as_of: str = "") -> StatementPrice:
+    """The price of a statement by its receipt."""
+    loss, left = receipt.loss, receipt.remaining
+    amounts = (nominal(loss), loss.delta, left.epsilon, left.delta)
+    return StatementPrice(*amounts, cached, releases, loss.rho, as_of, receipt.statements)
 
 
 class Cursor:
@@ -143,10 +151,7 @@ class Cursor:
     def privacy(self) -> StatementPrice:
         """Price of the last statement, and what is left."""
         answer = self._executed()
-        loss, left = answer.receipt.loss, answer.receipt.remaining
-        return StatementPrice(
-            nominal(loss), loss.delta, left.epsilon, left.delta, answer.cached, answer.releases, loss.rho, answer.as_of
-        )
+        return priced(answer.receipt, answer.cached, answer.releases, answer.as_of)
 
     @property
     def certificates(self) -> list[dict[str, object]]:

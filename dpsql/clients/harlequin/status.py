@@ -60,6 +60,8 @@ def column_labels(cursor: Cursor) -> list[tuple[str, str]]:
 
 def left(privacy: StatementPrice) -> str:
     """Largest price of one more statement, rounded down to the few digits that the label has room for."""
+    if privacy.statements is not None:
+        return f"{privacy.statements:,} statements left"
     remaining = privacy.remaining
     if remaining <= 0:
         return "ε 0 left"

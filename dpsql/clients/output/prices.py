@@ -17,6 +17,7 @@ class StatementPrice:
     cached            whether everything came from stored answers
     releases          how many releases were charged
     rho               [zCDP] of this statement
+    statements        how many more of the default price fit, where epsilons are added up no more; None where they are
     as_of             when the version was approved that the answer is of, where a table changed since; else ""
     """
 
@@ -28,6 +29,7 @@ class StatementPrice:
     releases: int
     rho: Fraction = Fraction(0)
     as_of: str = ""
+    statements: int | None = None
 
 
 def number(value: Fraction) -> str:
@@ -49,5 +51,21 @@ def amounts(privacy: StatementPrice) -> str:
 
 
 def left(privacy: StatementPrice) -> str:
-    """Largest price of one more statement, in words."""
-    return f"epsilon {number(privacy.remaining)}, delta {number(privacy.remaining_delta)}"
+    """Largest price of one more statement, in words; where epsilons are added up no more, first how many still fit."""
+    one = f"epsilon {number(privacy.remaining)}, delta {number(privacy.remaining_delta)}"
+    return one if privacy.statements is None else f"{fitting(privacy.statements)} (one may cost {one})"
+
+
+def fitting(statements: int) -> str:
+    """A number of statements of the default price."""
+    return f"{statements:,} statement{'s' * (statements != 1)} at the default price"
+
+
+def budget_left(privacy: StatementPrice, of: str = "") -> str:
+    """Rest of the budget, as a short sentence.
+
+    of  the total, in words
+    """
+    if privacy.statements is None:
+        return f"epsilon {number(privacy.remaining)}{of} is left"
+    return f"{fitting(privacy.statements)} {'is' if privacy.statements == 1 else 'are'} left"

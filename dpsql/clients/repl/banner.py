@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import dpsql
 from dpsql.clients.declared import table_sql
-from dpsql.clients.output.prices import number
+from dpsql.clients.output.prices import budget_left, number
 from dpsql.clients.repl.desk import Desk
 
 KEYS = """Enter sends a statement that ends with ; and else begins a new line. Esc Enter sends at once.
@@ -20,7 +20,7 @@ def banner(desk: Desk) -> str:
     window = f" a {privacy.window}" if privacy.window is not None else ""
     lines = [
         f"dpsql {dpsql.__version__}: {desk.schema.name}, asked by {desk.analyst}",
-        f"Budget: epsilon {number(left.remaining)} of {number(privacy.budget.epsilon)}{window} is left; "
+        f"Budget: {budget_left(left, f' of {number(privacy.budget.epsilon)}{window}')}; "
         f"a statement costs {number(privacy.query.epsilon)} unless it says otherwise.",
         f"Write SQL that ends with ; such as: {example(desk)}",
         "Answers carry noise and say how much. \\d lists the tables, \\explain tells a price before it is paid, \\? helps, \\q leaves.",

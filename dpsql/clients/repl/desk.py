@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
-from dpsql.clients.output.prices import amounts, left, number
+from dpsql.clients.output.prices import amounts, budget_left, left, number
 from dpsql.clients.repl import running
 from dpsql.clients.repl.interrupts import Interrupts
 from dpsql.clients.repl.scanner import is_command
@@ -208,8 +208,7 @@ class Desk:
         if rest:
             self.screen.say(rest)
         if problem.code < "DPSQL-7":
-            left = self.left()
-            self.screen.tell(f"Nothing was charged; epsilon {number(left.remaining)} is left.", "faint")
+            self.screen.tell(f"Nothing was charged; {budget_left(self.left())}.", "faint")
 
     def _failed(self, outcome: running.Outcome[Result], before: int | None = None) -> bool:
         """Say why there is no answer. Raises what is no error of dpsql's.
@@ -227,10 +226,6 @@ class Desk:
         return False
 
     def _cancelled(self, seconds: float, *, charged: bool) -> None:
-        left = number(self.left().remaining)
-        what = (
-            f"the charge stands: it was made before the data was read; epsilon {left} is left"
-            if charged
-            else "nothing was charged"
-        )
+        left = budget_left(self.left())
+        what = f"the charge stands: it was made before the data was read; {left}" if charged else "nothing was charged"
         self.screen.tell(f"Cancelled after {seconds:.1f} s; {what}.")

@@ -224,5 +224,5 @@ def packed_receipt(receipt: Receipt, cached: bool = False, releases: int = 0, as
     return {
         "epsilon": str(nominal(loss)), "delta": str(loss.delta), "rho": str(loss.rho),
         "remaining": str(left.epsilon), "remaining_delta": str(left.delta),
-        "cached": cached, "releases": releases, "as_of": as_of,
+        "cached": cached, "releases": releases, "as_of": as_of, "statements": receipt.statements,
     }  # fmt: skip

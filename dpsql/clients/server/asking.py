@@ -120,10 +120,11 @@ def read_price(packed: dict[str, Json]) -> StatementPrice:
     def exact(name: str) -> Fraction:
         return Fraction(str(packed.get(name, "0")))
 
-    releases = packed.get("releases")
+    releases, statements = packed.get("releases"), packed.get("statements")
     return StatementPrice(
         exact("epsilon"), exact("delta"), exact("remaining"), exact("remaining_delta"), packed.get("cached") is True,
         releases if isinstance(releases, int) else 0, exact("rho"), str(packed.get("as_of") or ""),
+        statements if isinstance(statements, int) else None,
     )  # fmt: skip
 
 
@@ -134,6 +135,7 @@ def _price_notice(columns: Columns, head: Message, cost: StatementPrice) -> byte
     detail = {
         "epsilon": float(cost.epsilon), "delta": float(cost.delta), "remaining_epsilon": float(cost.remaining),
         "remaining_delta": float(cost.remaining_delta), "cached": cost.cached, "releases": cost.releases, "as_of": cost.as_of,
+        "remaining_statements": cost.statements,
         "error": {name: e for (name, _), e in zip(columns, errors, strict=False) if e is not None},
     }  # fmt: skip
     return codec.notice(harmless(told), detail=harmless(json.dumps(detail)))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting import spending
-from dpsql.accounting.charging import budget_of
+from dpsql.accounting.charging import budget_of, default_loss
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import BudgetError
 from dpsql.core.loss import PrivacyLoss, Sums, added
@@ -141,7 +141,7 @@ def test_just_as_many_statements_fit_as_are_left(
     tmp_path: Path, ledger: Ledger, accounting: str, mechanism: str
 ) -> None:
     schema = declared(tmp_path, f'accounting = "{accounting}"\nmechanism = "{mechanism}"\nquery = {{ epsilon = 0.3 }}')
-    one = spending.default_loss(schema.privacy)
+    one = default_loss(schema.privacy)
     for name in ("alice", "board"):
         who = analyst(schema, name)
         left = min(t.statements for t in spending.totals(schema, ledger, who) if t.statements is not None)

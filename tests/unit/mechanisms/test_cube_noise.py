@@ -45,7 +45,8 @@ def test_noise_that_is_read_off_is_no_mechanism() -> None:
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("width", [1, 1000])
 def test_a_statistic_is_covered_at_its_own_loss_alone(rows: int, width: int) -> None:
-    noise = ResidualGaussian(residual((3, 4), 2, RHO, rows), (width, 1))
+    # what is charged is rounded up
+    noise = ResidualGaussian(residual((3, 4), 2, RHO * (1 - Fraction(1, 2**50)), rows), (width, 1))
     sensitivity = (rows * width) ** 2
     loss = noise.loss(sensitivity, Fraction(4))
     assert RHO * (1 - Fraction(1, 10**9)) < loss.rho <= RHO and loss.mu_squared == 2 * loss.rho

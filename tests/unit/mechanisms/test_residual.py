@@ -100,26 +100,40 @@ def test_no_more_is_charged_than_asked_and_nearly_all(rows: int) -> None:
     assert RHO * (1 - Fraction(1, 10**9)) <= made.rho(rows) <= RHO
 
 
-def test_of_all_variances_these_have_the_least_mean() -> None:
-    """Moved a little, and back to the same rho, the mean variance over all marginals is larger."""
-    shape = (2, 3, 5)
-    made = residual(shape, 3, RHO, 1)
+@pytest.mark.parametrize("shape", [(2, 3, 5), (8, 20, 12, 4), (2, 2), (7,)])
+def test_every_group_of_every_marginal_errs_alike(shape: tuple[int, ...]) -> None:
+    for ways in range(1, len(shape) + 1):
+        made = residual(shape, ways, RHO, 1)
+        found = [float(made.of_marginal(axes)) for axes in subsets(len(shape), ways)]
+        assert max(found) == pytest.approx(min(found), rel=1e-3)
+        least = sum(prod((n - 1) / (n + 1) for n in axes) for axes in _sizes(shape, ways)) / float(2 * RHO)
+        assert min(found) == pytest.approx(least, rel=1e-3)
 
-    def mean(one: Residual) -> float:
-        return sum(float(one.of_marginal(axes)) for axes in subsets(3, 3))
+
+def _sizes(shape: tuple[int, ...], ways: int) -> list[list[int]]:
+    return [[shape[axis] for axis in axes] for axes in subsets(len(shape), ways)]
+
+
+@pytest.mark.parametrize("ways", [2, 3])
+def test_of_all_variances_these_have_the_least_maximum(ways: int) -> None:
+    """Moved a little, and back to the same rho, the largest variance of a marginal is larger."""
+    shape = (2, 3, 5)
+    made = residual(shape, ways, RHO, 1)
+
+    def largest(one: Residual) -> float:
+        return max(float(one.of_marginal(axes)) for axes in subsets(3, ways))
 
     for moved in made.squared:
         for factor in (Fraction(4, 5), Fraction(5, 4)):
             other = Residual(shape, {**made.squared, moved: made.squared[moved] * factor})
             scale = other.rho(1) / made.rho(1)
-            assert mean(Residual(shape, {axes: s * scale for axes, s in other.squared.items()})) > mean(made)
+            assert largest(Residual(shape, {axes: s * scale for axes, s in other.squared.items()})) > largest(made)
 
 
 def test_the_cube_of_the_page_errs_as_it_says() -> None:
     rho = largest_rho(EpsilonDelta(Fraction(1), Fraction(1, 10**6)))
-    made = residual((8, 20, 12, 4), 4, rho, 1)
-    found = [sqrt(made.of_marginal(axes)) for axes in subsets(4, 4)]
-    assert 12 < min(found) <= max(found) < 16
+    found = [sqrt(residual((8, 20, 12, 4), 4, part, 1).of_marginal(frozenset())) for part in (rho, rho / 2)]
+    assert [round(one, 1) for one in found] == [14.3, 20.3]
 
 
 SIGMAS = [1, 3, 1000, 2**33 + 12345, 2**51 + 1, 2**52]

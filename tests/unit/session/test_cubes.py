@@ -12,6 +12,7 @@ import pytest
 
 from dpsql.accounting.answers import Answers
 from dpsql.core.errors import Error
+from dpsql.guard.guarding import Guarding
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
@@ -253,6 +254,72 @@ def test_groups_of_few_are_not_shown_by_the_noisy_count() -> None:
         assert is_read(read)
         assert {row[3] is None for row in read.rows} == {True, False}
         assert all(row[3] is None or int(str(row[3])) >= 20 for row in read.rows)
+
+
+OF_CITIES = """CREATE PRIVATE CUBE cities OPTIONS (epsilon = 0.3, delta = 1e-6) AS
+SELECT site, city, COUNT(*) FROM patient GROUP BY CUBE (site, city)"""
+GUARDED = TEXT.replace('mode = "off"', 'mode = "block"\nk = 20').replace("[privacy]", "[privacy]\nunits = 900")
+
+
+def test_what_is_read_off_is_read_before_it_is_looked_whom_it_asks_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R3 is not asked of it, and R2 hides no group of so many: so the sample units are left alone."""
+    with closing(clinic_data(GUARDED, DATA).session(ZeroNoise())) as opened:
+        opened.execute(OF_CITIES)
+        guard = opened._world.guard
+        monkeypatch.setattr(guard, "_judged", lambda bounded: pytest.fail("it was looked whom it asks about"))
+        for sql in (*READ[:2], "SELECT site, COUNT(*) FROM patient WHERE city = 'a' GROUP BY site"):
+            assert is_read(opened.execute(sql))
+
+
+def few(noise: ZeroNoise, text: str = GUARDED) -> list[tuple[object, ...]]:
+    """Groups of few people, though many were expected: of the city 'b' at site 3 there are five."""
+    people = [
+        (i, 3 if i < 5 else 1, *row[2:7], "b" if i < 5 or i % 2 else "a", *row[8:]) for i, row in enumerate(PEOPLE)
+    ]
+    with closing(clinic_data(text, {**DATA, "patient": people}).session(noise)) as opened:
+        opened.execute(OF_CITIES)
+        read = opened.execute("SELECT site, COUNT(*) FROM patient GROUP BY site")
+        assert is_read(read)
+        return rows_of(read)
+
+
+def test_groups_that_are_small_by_the_noisy_count_are_judged_like_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a group below k it is looked whom it asks about, as of what is bought; what is expected to be large is shown all the same."""
+    judged: list[object] = []
+    honest = Guarding._judged
+    monkeypatch.setattr(Guarding, "_judged", lambda *a: (judged.append(a), honest(*a))[1])
+    found = few(ZeroNoise())
+    assert len(judged) == 2 and [row[0] for row in found] == [1, 2, 3]
+
+
+def test_a_planted_way_past_the_smallest_cell_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Guarding, "people_shown", lambda *_: 0)
+    with pytest.raises(AssertionError):
+        test_groups_of_few_are_not_shown_by_the_noisy_count()
+
+
+def test_conditions_on_identifiers_are_refused_with_a_cube_too() -> None:
+    with closing(clinic_data(GUARDED, DATA).session(ZeroNoise())) as opened:
+        opened.execute(PATIENTS)
+        with pytest.raises(Error, match="DPSQL-601"):
+            opened.execute("SELECT site, COUNT(*) FROM patient WHERE patient_id <> 7 GROUP BY site")
+
+
+def test_after_a_cube_it_is_told_how_many_statements_fit() -> None:
+    """Sums of epsilons end with it: the largest price of one statement says little of what is left."""
+    text = TEXT.replace("epsilon = 1000000.0, delta = 0.4", "epsilon = 4.0, delta = 1e-5", 1).replace(
+        "caps = { epsilon = 1000000.0, delta = 0.4 }", "caps = { epsilon = 2.0, delta = 1e-6 }"
+    )
+    with closing(clinic_data(text, DATA).session(ZeroNoise())) as opened:
+        assert opened.execute("SELECT COUNT(*) FROM patient").receipt.statements is None
+        made = opened.execute(PATIENTS).receipt
+        shown = opened.execute("SHOW BUDGET")
+        told = dict(zip((name for name, _ in shown.columns), shown.rows[0], strict=True))
+        read = opened.execute(READ[0]).receipt
+        assert made.statements == read.statements == told["statements_left"]
+        assert made.statements is not None and made.statements > 20
+        opened.execute("/* dpsql: cube=off */ SELECT COUNT(*) FROM patient WHERE site = 2")
+        assert opened.execute(READ[0]).receipt.statements == made.statements - 1
 
 
 @pytest.mark.parametrize(("epsilon", "compared"), [("0.3", 0), ("5", 1)])
