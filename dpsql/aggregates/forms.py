@@ -1,7 +1,8 @@
 """Weighted sums of the cells of one vector, and the columns that are made of them: COUNT, SUM and AVG. Post-processing of noisy cells.
 
 All cells of a vector have the same independent noise, so a sum with the weights w has a deviation of |w|, in those of one cell, and
-its interval follows from the exact distribution (mechanisms/weighted.py).
+its interval follows from the exact distribution (mechanisms/weighted.py). Two numbers that were released apart have their own
+(mechanisms/side_by_side.py).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Form:
         return found
 
     def half_width(self, noise: Noise, level: Fraction) -> float:
-        return noise.half_width_of_weights(tuple(w for w in self.weights if w), level)
+        return noise.half_width_of_weights(self.weights, level)
 
     def at_most(self, noise: Noise, level: Fraction) -> float:
         """The same, or a few percent more, without working out the sum of more than two draws.
@@ -65,6 +66,11 @@ class Form:
         if sum(w != 0 for w in self.weights) <= 2:
             return self.half_width(noise, level)
         return math.sqrt(self.square) * noise.half_width_of_sum(1, level)
+
+
+def off_cube(term: Term) -> tuple[Form, Form]:
+    """T [quanta] and n, of the centred sum of a cube and of n: two numbers with noise of their own (joint.py)."""
+    return Form((0.5, (term.lower + term.upper) / 2)), Form((0.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True)

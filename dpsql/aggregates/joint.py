@@ -77,6 +77,10 @@ class ValueCells:
         return 1 + self.split + self.gaps
 
 
+def _may_be_missing(term: Term) -> bool:
+    return term.scalar.nullable or term.scalar.sqltype.is_float
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOff:
     """The number of rows, of those with a value, and the sum of the values [quanta], as weighted sums of cells."""
@@ -119,12 +123,17 @@ def joint(terms: Sequence[Term], counted: Scalar | None, layout: Layout, parts: 
     each = widest << max(0, min(_BITS, _MOST_BITS - widest.bit_length()))
     blocks = []
     for term in terms:
-        gaps = term.scalar.nullable or term.scalar.sqltype.is_float
+        gaps = _may_be_missing(term)
         split = layout.pairs == "all" or (layout.pairs == "gaps" and gaps)
         blocks.append(ValueCells(term, each // term.width, split, gaps))
     k = len(blocks)
     rows = {0: 0, 2: isqrt(each**2 * k), 4: isqrt(isqrt(each**4 * k))}[layout.root]
     return Joint(tuple(blocks), counted, rows, parts)
+
+
+def of_cube(term: Term) -> Joint:
+    """The cells of one value in a cube: centred, without a pair, beside a number of rows with noise of its own."""
+    return Joint((ValueCells(term, 1, False, _may_be_missing(term)),), None, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ Adds = Literal["rows", "values", "values and rows", "itself"]
 Part = Literal["sum", "count", "rows"]
 """A stored statistic of the same rows: SUM(x), COUNT(x), COUNT(*)."""
 OfCube = Literal["centred", "count", "rows"]
-"""A number that is read off a cube: the sum of x around its middle (centred.py), COUNT(x), COUNT(*)."""
+"""A number that is read off a cube: the sum of x around its middle (joint.py), COUNT(x), COUNT(*)."""
 Words = str | Callable[[str, Fraction | None], str]
 Constant = int | Fraction | str | tuple["Constant", ...] | None
 """A whole number, another, a text, a list of them; None for anything else."""

@@ -9,11 +9,10 @@ from dpsql.aggregates.apart import AvgOfTwo
 from dpsql.aggregates.avg import AvgOf, Pair, SumOfPair
 from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.bounds import bounded_sum, clamped
-from dpsql.aggregates.centred import AvgOfCentred, SumOfCentred
 from dpsql.aggregates.count import CountOf, Rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.distinct_values import DistinctValues, declared_values
-from dpsql.aggregates.forms import AvgOfForms, CountOfForm, SumOfForm
+from dpsql.aggregates.forms import AvgOfForms, CountOfForm, SumOfForm, off_cube
 from dpsql.aggregates.formulas import BY_NAME
 from dpsql.aggregates.joint import Joint, PartOfJoint, ReadOff
 from dpsql.aggregates.moments import Moments
@@ -139,7 +138,7 @@ SUM = Record(
     bounded="dp_sum({value}, lower := 0, upper := 100), or bounds := 'auto'", exact="sum", over_parts="sum",
     sqltype=sum_type, booleans=True, read=_sum, alone=Total, unit_total=lambda value, counted: unit_total(value, counted, "SUM"),
     apart=(("sum",), lambda term, sqltype: SumOf(term.quantum, sqltype)),
-    of_cube=(("centred", "count"), lambda terms, sqltype: SumOfCentred(terms[0], sqltype)),
+    of_cube=(("centred", "count"), lambda terms, sqltype: SumOfForm(off_cube(terms[0])[0], terms[0].quantum, sqltype)),
     adds="values", sampled="sum({v}){kept}", grows=True,
 )  # fmt: skip
 BOUNDED_SUM = replace(
@@ -148,7 +147,8 @@ BOUNDED_SUM = replace(
 AVG = Record(
     "avg", {"AVG(x)": "DOUBLE, within the bounds", "MEAN(x)": ""}, "the average of {value}", exact="avg", over_parts="mean",
     read=mean, apart=(("sum", "count"), lambda term, _: AvgOfTwo(term)),
-    of_cube=(("centred", "count"), lambda terms, _: AvgOfCentred(terms[0])), adds="values and rows", sampled="avg({v}){kept}",
+    of_cube=(("centred", "count"), lambda terms, _: AvgOfForms(*off_cube(terms[0]), terms[0])),
+    adds="values and rows", sampled="avg({v}){kept}",
 )  # fmt: skip
 CLAMPED = replace(
     AVG, name="clamped", calls={"dp_clamped(x)": "DOUBLE, the share of rows that a clamp changes"}, written="AVG({value})",

@@ -33,12 +33,12 @@ _LEVEL = Fraction(95, 100)
 class CubeNumber:
     """A number of each group that is shown: the cells that it is the sum of, with their signs.
 
-    cells     (statistic, cell, sign)
+    cells     (statistic, cell, weight)
     variance  [quanta^2]
     """
 
     statistic: Statistic
-    cells: tuple[tuple[int, int, int], ...]
+    cells: tuple[tuple[int, int, float], ...]
     variance: Fraction
 
 
@@ -62,7 +62,7 @@ class Columns:
         if value is not None and value.unit_bounds is not None:
             return False
         parts, estimate = of_cube
-        term = centred(aggregate, value).term if value is not None and "centred" in parts else None
+        term = centred(aggregate, value).terms[0] if value is not None and "centred" in parts else None
         total = Total(term, None) if term is not None else None
         places = [self._place(kind, statistic, value, total) for kind in parts]
         made = estimate([term] if term is not None else [], aggregate.sqltype)
@@ -84,8 +84,9 @@ class Columns:
     def _number(self, kind: OfCube, place: int, value: Scalar | None, total: Statistic | None) -> CubeNumber:
         rows = self._variance(0, 0)
         if kind == "count" and value is not None:
-            without = self._variance(place, 1)
-            return CubeNumber(Rows(counted_rows(value, None)), ((0, 0, 1), (place, 1, -1)), rows + without)
+            weight = self._statistics[place].weights[1]
+            without = self._variance(place, 1) / weight**2
+            return CubeNumber(Rows(counted_rows(value, None)), ((0, 0, 1), (place, 1, -1 / weight)), rows + without)
         if kind == "centred" and total is not None:
             return CubeNumber(total, ((place, 0, 1),), self._variance(place, 0))
         return CubeNumber(Rows(None), ((0, 0, 1),), rows)
@@ -113,7 +114,7 @@ class Columns:
         """The numbers of every group, rounded."""
         starts = [sum(len(one.weights) for one in self._statistics[:i]) for i in range(len(self._statistics))]
         return tuple(
-            _rounded(sum(sign * self.view.numbers(coefficients[starts[i] + cell]) for i, cell, sign in number.cells))
+            _rounded(sum(w * self.view.numbers(coefficients[starts[i] + cell]) for i, cell, w in number.cells))
             for number in self.numbers.values()
         )
 
@@ -154,12 +155,11 @@ def _rows_of_one(asked: Release, count: NoisyCount) -> int | None:
 
 def width_of(release: Release, output: Output) -> tuple[bool, float] | None:
     """The half-width of a column, or what it is over the number of rows; None where neither is known."""
-    noise = _noise(release, output)
-    width = output.estimate.half_width(noise, _LEVEL)
+    noise, estimate = _noise(release, output), output.estimate
+    width = estimate.half_width(noise, _LEVEL)
     if width is not None:
         return False, width
-    over_rows, first = output.estimate.over_rows, release.measures[output.measure].noise
-    return None if over_rows is None else (True, float(over_rows) * first.half_width(_LEVEL))
+    return (True, max(estimate.errors(noise, _LEVEL))) if estimate.over_rows is not None else None
 
 
 def _noise(release: Release, output: Output) -> Noise:

@@ -64,6 +64,6 @@ def marginal_errors(cube: StoredCube, axes: Iterable[int]) -> list[float]:
     of_rows = view.variance(rows, 0)
     found = [of_rows]
     for one in values:
-        of_count = of_rows + (view.variance(one, 1) if one.missing else 0)
+        of_count = of_rows + (view.variance(one, 1) / one.weights[1] ** 2 if one.missing else 0)
         found.append(one.middle**2 * of_count + (one.quantum / 2) ** 2 * view.variance(one, 0))
     return [_NORMAL * sqrt(variance) for variance in found]

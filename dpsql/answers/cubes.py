@@ -2,7 +2,7 @@
 
 A statement whose rows, limits and keys are a cube's is not bought: its groups are marginals of the cube, summed over the keys that are
 not asked. A condition that chooses among a key's declared values gives each of them the weight 1 or 0. Numbers of rows, sums and
-averages are made of what the cube holds (aggregates/centred.py). All of it is post-processing of released coefficients.
+averages are made of what the cube holds (aggregates/joint.py). All of it is post-processing of released coefficients.
 
 It is read off the cube where the error of each column is at most the one that was asked for, or, at the default price, at most twice
 the error that this price buys.
@@ -29,7 +29,7 @@ from dpsql.core.columns import Column
 from dpsql.core.errors import error
 from dpsql.mechanisms.helmert import Floats
 from dpsql.plan.compiled import CompiledRelease
-from dpsql.plan.releases import NoisyCount, Release, Suppression
+from dpsql.plan.releases import Release
 from dpsql.plan.suppressing import suppressed
 from dpsql.plan.tables import NoisyTable
 from dpsql.planner.slices import Slice, every_slice
@@ -70,7 +70,7 @@ class Cubes:
         """
         for one, rows, cube in self._asked(part, cubes):
             view = _view(part.release, one, rows, cube)
-            if view is not None and _made(part.release, rows, view, wider) is not None:
+            if view is not None and _off(part.release, rows, view, wider) is not None:
                 return cube.name
         return ""
 
@@ -83,12 +83,11 @@ class Cubes:
 
     def _read(self, part: CompiledRelease, rows: RowsKey, view: View, wider: int) -> Reused | None:
         release = part.release
-        made = _made(release, rows, view, wider)
+        made = _off(release, rows, view, wider)
         if made is None:
             return None
-        columns, count, few = made
-        present = count if release.present is not None else None
-        again = columns.of(replace(release, compared=None, present=present, suppressed=few))
+        columns, again = made
+        count = columns.rows()
         cells = columns.cells(self._coefficients(view.cube))
         table = suppressed(again, NoisyTable(declared_columns(release), cells, prod(map(len, view.places))))
         read = replace(part, release=again)
@@ -108,6 +107,21 @@ class Cubes:
                 self._open.popitem(last=False)
         self._open.move_to_end(cube.fingerprint)
         return self._open[cube.fingerprint]
+
+
+def _off(release: Release, rows: RowsKey, view: View, wider: int) -> tuple[Columns, Release] | None:
+    """The columns of a release off a view, and the release with them; None where the cube has not all of them, or errs too much."""
+    columns = Columns(view)
+    count = columns.rows()
+    for output in release.outputs:
+        aggregate = next(a for a in release.limited.block.aggregates if a.name == output.name)
+        if not columns.add(output, aggregate, _statistic(aggregate, rows, view.cube)):
+            return None
+    few = suppressions(release, count)
+    if few is None or not columns.errs_at_most(wider, release):
+        return None
+    present = count if release.present is not None else None
+    return columns, columns.of(replace(release, compared=None, present=present, suppressed=few))
 
 
 def _view(release: Release, one: Slice, rows: RowsKey, cube: StoredCube) -> View | None:
@@ -136,20 +150,6 @@ def _view(release: Release, one: Slice, rows: RowsKey, cube: StoredCube) -> View
     view = View(cube, tuple(weights), tuple(kept), tuple(map(tuple, places)), allowed)
     known = all(place >= 0 for own in places for place in own)
     return view if known and all(one.residual.answers(view.involved) for one in cube.statistics) else None
-
-
-def _made(
-    release: Release, rows: RowsKey, view: View, wider: int
-) -> tuple[Columns, NoisyCount, tuple[Suppression, ...]] | None:
-    """Columns, number of rows and suppressions of what is read off a cube; None where it lacks a column, or errs too much."""
-    columns = Columns(view)
-    count = columns.rows()
-    for output in release.outputs:
-        aggregate = next(a for a in release.limited.block.aggregates if a.name == output.name)
-        if not columns.add(output, aggregate, _statistic(aggregate, rows, view.cube)):
-            return None
-    few = suppressions(release, count)
-    return (columns, count, few) if few is not None and columns.errs_at_most(wider, release) else None
 
 
 def _statistic(aggregate: Aggregate, rows: RowsKey, cube: StoredCube) -> int | None:

@@ -22,6 +22,11 @@ class AdditiveNoise(Protocol):
 
     def __hash__(self) -> int: ...
 
+    @property
+    def deviation(self) -> float | None:
+        """Of the Gaussian that is rounded to this noise; None where it is none."""
+        ...
+
     def tail(self, m: int) -> Fraction:
         """An upper bound of P(Z >= m)."""
         ...
@@ -99,6 +104,10 @@ class AdditiveDefaults:
 
     @property
     def shows_from(self) -> int | None:
+        return None
+
+    @property
+    def deviation(self) -> float | None:
         return None
 
     def at_rho(self, l2_squared: int, rho: Fraction) -> AdditiveNoise | None:

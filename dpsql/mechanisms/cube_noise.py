@@ -40,6 +40,10 @@ class RoundedGaussian(AdditiveDefaults):
     def sigma(self) -> float:
         return sqrt(self.variance)
 
+    @property
+    def deviation(self) -> float:
+        return self.sigma
+
     def tail(self, m: int) -> Fraction:
         return min(Fraction(1), Fraction(erfc((m - 0.5) / (self.sigma * sqrt(2))) / 2 * _ABOVE))
 

@@ -77,7 +77,7 @@ class DiscreteLaplace(AdditiveDefaults):
         Why  rounding a continuous draw to an integer moves it by at most 1/2, which half the sum of the weights covers, and discrete
              Laplace is no wider than that rounding
         """
-        sizes = tuple(sorted(map(abs, weights), reverse=True))
+        sizes = tuple(sorted((abs(w) for w in weights if w), reverse=True))
         return float(self.scale) * laplace_half_width(sizes, level) + sum(sizes) / 2
 
     def at(self, points: Floats) -> Floats:

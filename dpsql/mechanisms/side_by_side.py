@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil
+from math import ceil, hypot
+from statistics import NormalDist
 
 import numpy as np
 
@@ -30,12 +31,16 @@ class SideBySide:
         """h with P(|w1 * Z1 + w2 * Z2| > h) <= 1 - level, on a grid of both distributions; half a quantum of each for rounding.
 
         Why  one weight is worked out exactly. With two, each quantile of one distribution meets all of a grid of the other: the
-             probability is added up over 4,096 pairs that fill the square evenly, and the next pair outside is taken
+             probability is added up over 4,096 pairs that fill the square evenly, and the next pair outside is taken. Where both are
+             Gaussians that were rounded, so is their sum
         """
         one, other = (abs(w) for w in weights)
         if not one or not other:
             noise, weight = (self.first, one) if one else (self.second, other)
             return weight * noise.half_width(level)
+        if self.first.deviation is not None and self.second.deviation is not None:
+            of_sum = hypot(one * self.first.deviation, other * self.second.deviation)
+            return NormalDist().inv_cdf((1 + float(level)) / 2) * of_sum + (one + other) / 2
         sizes = np.sort(np.abs(one * _even(self.first, 0) + other * _even(self.second, 1)))
         place = min(ceil(float(level) * _DRAWS), _DRAWS - 1)
         return float(sizes[place]) + (one + other) / 2

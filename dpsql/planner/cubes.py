@@ -4,7 +4,7 @@ What one unit can change
   1. The block is that of SELECT keys, COUNT(*), ... GROUP BY keys, with declared keys alone: rows with other keys are dropped,
      and a unit with more than K rows is cut to K, as in any statement.
   2. A row is in one cell of the cube. There it adds 1 to the number of rows and, of each value, at most W to the centred sum or
-     1 to the number of rows without one (aggregates/centred.py).
+     to W times the number of rows without one (aggregates/joint.py).
   3. Each of these statistics is released as the coefficients of its cells. Over their deviations, squared, they add up to the
      same for every cell, and for K rows to at most K^2 times that: rho, in closed form.
   4. The rho of several statistics is the sum of theirs. With k values the number of rows has 1 / (sqrt k + 1) of it, and each
@@ -19,8 +19,8 @@ from fractions import Fraction
 from math import isqrt, prod
 
 from dpsql.aggregates.base import Limits, Statistic
-from dpsql.aggregates.centred import Centred
 from dpsql.aggregates.count import Rows
+from dpsql.aggregates.joint import Joint, of_cube
 from dpsql.aggregates.record import Aggregate, value_key
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import EpsilonDelta, total
@@ -144,9 +144,9 @@ def values_of(block: Block) -> dict[Hashable, Aggregate]:
     return found
 
 
-def centred(aggregate: Aggregate, value: Scalar) -> Centred:
+def centred(aggregate: Aggregate, value: Scalar) -> Joint:
     """The statistic of a value in a cube. Raises 201."""
-    return Centred(aggregate.term(value, WIDEST_OF_CUBE))
+    return of_cube(aggregate.term(value, WIDEST_OF_CUBE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _statistics(block: Block) -> Iterator[CubePart]:
     for aggregate in values_of(block).values():
         assert aggregate.argument is not None
         one = centred(aggregate, aggregate.argument)
-        yield CubePart(one, one.weights)
+        yield CubePart(one, (one.blocks[0].weight,) * one.cells)
 
 
 def _shares(values: int) -> list[Fraction]:

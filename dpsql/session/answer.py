@@ -69,7 +69,7 @@ def answer(text: str, parameters: Parameters, world: World) -> Answer:
         return cubes.named(asked_cube, _bought(asked_cube.planned, (), world), world)
     with cancellation.current().planning():
         bounded = _bounded(statement, world)
-        read_off = cubes.at_once(statement, bounded, world)
+        read_off = cubes.at_once(statement, bounded, world) if world.stored.cubes.names.all() else None
         planned = read_off.planned if read_off is not None else _judged(statement, bounded, world)
         columns = describe(planned.plan, statement.plain, world.catalog, world.sandbox)
     told = _remarks(planned.plan, world.schema)
@@ -209,7 +209,7 @@ def plan(query: Query, world: World) -> Planned:
 
 
 def _bounded(query: Query, world: World) -> Bounded:
-    """What one unit may contribute to a query."""
+    """A query with what one unit may contribute to it."""
     query.settled.price(world.schema)
     return bound(query, resolve(query, world.schema, world.catalog, world.sandbox), world.schema)
 

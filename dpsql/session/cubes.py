@@ -121,7 +121,7 @@ def at_once(query: Query, bounded: Bounded, world: World) -> ReadAtOnce | None:
     Why  R3 is not asked of what is read off with enough noise (rule 69). R2 hides a group by its noisy number of rows: where all have
          enough of them it hides none, whichever groups are expected to be small. So the answer is that of the whole way
     """
-    if query.options.fresh or not query.settled.reads_cubes or not world.stored.cubes.names.all():
+    if query.options.fresh or not query.settled.reads_cubes:
         return None
     people = world.guard.people_shown(bounded)
     if people is None:

@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from dpsql.aggregates.centred import Centred
+from dpsql.aggregates.joint import ValueCells
 from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.residual import Axes, Residual, residual
 from dpsql.session.session import Session
@@ -109,7 +109,7 @@ def _of_one_row(shape: tuple[int, ...], ways: int, rho: Fraction, rows: int) -> 
 
 
 def test_a_width_that_is_told_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Centred, "weights", property(lambda one: (one.term.width // 2, 1)))
+    monkeypatch.setattr(ValueCells, "weight", property(lambda one: one.term.width // 2))
     monkeypatch.setattr("dpsql.mechanisms.cube_noise.ResidualGaussian.rho", lambda noise, _: noise.residual.rho(3))
     with pytest.raises(AssertionError):
         _reached()
