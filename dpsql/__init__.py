@@ -53,18 +53,25 @@ threadsafety = 1
 paramstyle = "qmark"
 
 
-def connect(schema: str | Path | Schema, *, analyst: str | None = None, ledger: str | Path | None = None) -> Connection:
+def connect(
+    schema: str | Path | Schema,
+    *,
+    analyst: str | None = None,
+    ledger: str | Path | None = None,
+    token: str | None = None,
+) -> Connection:
     """Open a declared dataset as a PEP 249 connection.
 
-    schema   path of a schema.toml, or a Schema
+    schema   path of a schema.toml, or a Schema; or https://HOST:8439/DATASET, of a server
     analyst  who asks; must be declared where the schema declares analysts, else a label
     ledger   path of the ledger, or ":memory:"; by default `<name>.ledger` beside the schema
+    token    for a server, where the environment's DPSQL_TOKEN is not it
 
-    Raises SchemaError (801, 804), InterfaceError (803), OperationalError (704, 707, 708), IntegrityError (705).
+    Raises SchemaError (801, 804), InterfaceError (803), OperationalError (704, 707, 708, 715), IntegrityError (705).
     """
     from dpsql.clients.dbapi.connection import open_connection
 
-    return open_connection(schema, analyst, ledger)
+    return open_connection(schema, analyst, ledger, token)
 
 
 if not TYPE_CHECKING:

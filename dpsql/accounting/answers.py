@@ -53,6 +53,10 @@ class Answers:
 
         return self._store.read(work)
 
+    def is_charged(self, analyst: str, key: str) -> bool:
+        """True if an analyst's request with this key was charged; False where it has no key."""
+        return bool(key) and self._store.read(lambda connection: switches.is_charged(connection, analyst, key))
+
     def asks_anew(self, fingerprints: str) -> bool:
         """True if all stored answers are of another way to tell questions apart, so that each is bought once more.
 

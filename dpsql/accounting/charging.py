@@ -58,6 +58,7 @@ def request_of(
     certificates: Sequence[str],
     fresh: bool,
     asked: str,
+    key: str,
 ) -> ChargeRequest:
     """The request to charge some releases of a statement."""
     return ChargeRequest(
@@ -71,6 +72,7 @@ def request_of(
         tuple(certificates),
         fresh,
         asked,
+        key,
     )
 
 

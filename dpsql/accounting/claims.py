@@ -20,6 +20,7 @@ _FIND = "SELECT holder, until FROM claim WHERE fingerprint = ?"
 _PUT = "INSERT OR REPLACE INTO claim (fingerprint, holder, taken, until) VALUES (?, ?, ?, ?)"
 _DROP = "DELETE FROM claim WHERE holder = ?"
 _DONE = "DELETE FROM claim WHERE fingerprint = ?"
+_STORED = "SELECT 1 FROM answer WHERE fingerprint = ?"
 _HOLDS = "SELECT 1 FROM claim WHERE holder = ? LIMIT 1"
 MARGIN_SECONDS = 30.0
 """Time that a statement may take beyond its engine: noise, and writing it down."""
@@ -51,6 +52,16 @@ def is_taken(connection: sqlite3.Connection, fingerprint: str, now: str) -> bool
     """
     row = connection.execute(_FIND, (fingerprint,)).fetchone()
     return row is not None and _holds(str(row[0]), str(row[1]), now)
+
+
+def is_elsewhere(connection: sqlite3.Connection, names: Sequence[str], now: str, *, stored: bool) -> bool:
+    """True if one of these releases is being worked out by somebody else, or is stored meanwhile.
+
+    stored  whether what is stored counts
+    """
+    if any(is_taken(connection, name, now) for name in names):
+        return True
+    return stored and any(connection.execute(_STORED, (name,)).fetchone() for name in names)
 
 
 def holds(connection: sqlite3.Connection, holder: str) -> bool:

@@ -28,7 +28,6 @@ _APPEND = f"INSERT INTO charge ({rows.FIELDS}, link) VALUES ({_PLACES})"
 _LAST = f"SELECT {rows.FIELDS}, link FROM charge ORDER BY id DESC LIMIT ?"
 _COUNTED = "SELECT charges FROM total WHERE scope = 'dataset' AND name = ?"
 _LINK = "SELECT link FROM charge WHERE id = ?"
-_STORED = "SELECT 1 FROM answer WHERE fingerprint = ?"
 _HISTORY = "SELECT id, time, analyst, role, statement, portions, version FROM charge"
 _ASKED = """SELECT id, analyst, statement, coalesce((SELECT asked FROM evaluated WHERE charge = id), asked) FROM charge
 WHERE id > ? AND asked <> '' AND id NOT IN (SELECT charge FROM forgotten) ORDER BY id"""
@@ -98,7 +97,7 @@ class Ledger:
         seconds [s] the longest that the claim may last; None: no end
         since   the last charge that `decide` has seen
         decide  sees what was charged after it, while nobody else can charge; what it raises refuses the statement
-        Output  None: another statement has stored one of its releases meanwhile, or is working it out; nothing was charged
+        Output  None: one of its releases is stored meanwhile, or worked out, or the request was charged before; nothing was charged
 
         Errors  501 it does not fit; 504 the ledger counts by another accounting; 901 it costs nothing, so it must not come here, or
                 what runs loses something else than it costs
@@ -143,9 +142,9 @@ class Ledger:
     ) -> tuple[Receipt, Head] | None:
         last, now = self._newest(connection), layout.now()
         names = [clean(fingerprint) for fingerprint in request.fingerprints]
-        if holder and any(claims.is_taken(connection, name, now) for name in names):
+        if holder and claims.is_elsewhere(connection, names, now, stored=not request.fresh):
             return None
-        if holder and not request.fresh and any(connection.execute(_STORED, (name,)).fetchone() for name in names):
+        if switches.is_charged(connection, request.analyst, request.key):
             return None
         analyst = clean(request.analyst)
         role = None if request.role is None else clean(request.role)
@@ -164,6 +163,7 @@ class Ledger:
             books.add(scope, name, sums)
         if holder:
             claims.take(connection, names, holder, now, claims.until(now, seconds))
+        switches.charge(connection, request.analyst, request.key, now)
         return budgets.receipt([limit.after for limit in limits], promise, allowed, request.loss, head.charge), head
 
     def _append(

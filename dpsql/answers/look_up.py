@@ -99,7 +99,7 @@ class Stored:
         older: Mapping[str, str],
     ) -> None:
         self._ledger, self._schema, self._moved, self._older = ledger, schema, moved, older
-        self._answers = Answers(ledger)
+        self._answers, self._analyst = Answers(ledger), analyst.name
         alone = "" if schema.privacy.shared_answers else f":{analyst.name}"
         self.questions = Questions(self._answers, Vectors(ledger), identities, AnswerScope(versions, alone))
         whose = CubeNames(ledger, "" if schema.privacy.shared_answers else analyst.name)
@@ -211,6 +211,10 @@ class Stored:
     def fingerprint(self, part: CompiledRelease) -> str:
         """Under which an answer is stored: of these versions of what it depends on, where the owner says so for this analyst alone."""
         return f"{part.release.fingerprint}:{self.questions.scope.of(part.release)}"
+
+    def is_charged(self, key: str) -> bool:
+        """True if this analyst's request with the key was charged; False where it has no key."""
+        return self._answers.is_charged(self._analyst, key)
 
     def charges_of(self, fingerprints: Sequence[str]) -> list[int | None]:
         """The charges that bought stored answers; None for one that is not stored."""

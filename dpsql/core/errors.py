@@ -151,6 +151,7 @@ CODES: dict[int, tuple[type[Error], str]] = {
     712: (OperationalError, "ended at the owner's limit of rows"),
     713: (OperationalError, "somebody else works out the same answer, and takes too long"),
     714: (IntegrityError, "the data is bound to another ledger"),
+    715: (OperationalError, "the server cannot be reached; what was charged stays charged"),
     801: (SchemaError, "the declared schema has mistakes"),
     802: (InterfaceError, "the connection or cursor was used wrongly"),
     803: (InterfaceError, "the analyst is not declared"),

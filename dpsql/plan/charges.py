@@ -49,6 +49,7 @@ class ChargeRequest:
     certificates  one JSON text for each release
     fresh         whether stored answers are asked anew
     asked         whom the releases are about, as the guard keeps it (guard/record.py); "" where it is off
+    key           that a client gave the request, which is charged once at most; "" where it has none
     """
 
     analyst: str
@@ -61,6 +62,7 @@ class ChargeRequest:
     certificates: tuple[str, ...] = ()
     fresh: bool = False
     asked: str = ""
+    key: str = ""
 
     @property
     def loss(self) -> PrivacyLoss:

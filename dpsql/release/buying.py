@@ -113,8 +113,10 @@ class Buying:
         dialect = dataset.engine.dialect
         self._texts = Texts(dataset.schema, dataset.facts, dialect.write, dialect.guards, dialect.verbatim)
 
-    def buy(self, held: Held, judged: Judged, staged: Staged, fresh: bool) -> Bought | None:
+    def buy(self, held: Held, judged: Judged, staged: Staged, fresh: bool, key: str = "") -> Bought | None:
         """Every release of a statement: what is missing is charged in one transaction, and run.
+
+        key  of the request, charged once at most; "" where it has none
 
         None where somebody else works one of them out: nothing was charged, and their answer is to be waited for.
 
@@ -134,19 +136,21 @@ class Buying:
             guarded = self._ledger.guarded
             for one in held.missing:
                 self._texts.check(one.part, held.plan.bounds, everywhere=guarded)
-        receipt = self._paid(held, staged, fresh, asked)
+        receipt = self._paid(held, staged, fresh, asked, key)
         return Bought(held, staged, receipt, notes) if receipt is not None else None
 
     def is_claimed(self, held: Held) -> bool:
         """True if somebody works out one of the missing releases."""
         return self._ledger.is_claimed([one.fingerprint for one in held.missing])
 
-    def _paid(self, held: Held, staged: Staged, fresh: bool, asked: Sequence[BlockQuestion]) -> Receipt | None:
+    def _paid(
+        self, held: Held, staged: Staged, fresh: bool, asked: Sequence[BlockQuestion], key: str
+    ) -> Receipt | None:
         """Charge what is missing and run it; None where somebody else works one of them out: nothing was charged."""
         holder = claims.new_holder()
         with claims.released(holder):
             try:
-                receipt = self._charged(held, holder, fresh, asked)
+                receipt = self._charged(held, holder, fresh, asked, key)
                 if receipt is not None:
                     staged.charged = True
                     with failing.counted(self._ledger, receipt.id, self._analyst):
@@ -159,12 +163,14 @@ class Buying:
                     self._ledger.drop(holder)
                 raise
 
-    def _charged(self, held: Held, holder: str, fresh: bool, asked: Sequence[BlockQuestion]) -> Receipt | None:
+    def _charged(
+        self, held: Held, holder: str, fresh: bool, asked: Sequence[BlockQuestion], key: str
+    ) -> Receipt | None:
         """The charge; from here on the end of the statement says that it stands."""
         statement, receipt = cancellation.current(), None
         statement.check()
         try:
-            receipt = self._charge(held, holder, fresh, asked)
+            receipt = self._charge(held, holder, fresh, asked, key)
             statement.charged = receipt is not None
         except KeyboardInterrupt:
             # a program's own handler of SIGINT raised it somewhere: before the charge was durable, or after
@@ -173,7 +179,7 @@ class Buying:
         statement.check()
         return receipt
 
-    def _charge(self, held: Held, holder: str, fresh: bool, asked: Sequence[BlockQuestion]) -> Receipt | None:
+    def _charge(self, held: Held, holder: str, fresh: bool, asked: Sequence[BlockQuestion], key: str) -> Receipt | None:
         """One durable transaction before the engine is called; nothing below gives it back. See Ledger.charge."""
         failing.require_few(self._ledger, self._dataset.schema, self._analyst)
         if not self._dataset.engine.unchanged():
@@ -185,7 +191,9 @@ class Buying:
             for part, name in zip(missing, names, strict=True)
         ]
         text = self._guarding.written(asked)
-        request = request_of(held.plan, missing, names, self._analyst, self._dataset.version, certified, fresh, text)
+        request = request_of(
+            held.plan, missing, names, self._analyst, self._dataset.version, certified, fresh, text, key
+        )
         return self._ledger.charge(
             request,
             self._budget,

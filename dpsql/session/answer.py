@@ -6,7 +6,7 @@ has touched data: its errors are constant text, and the charge stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,15 +17,14 @@ from dpsql.answers.look_up import Held, Missing
 from dpsql.answers.recent import MOST_ROWS, asked_for, is_plain
 from dpsql.core import cancellation
 from dpsql.core.columns import ResultRows
-from dpsql.core.errors import BudgetError, Error
+from dpsql.core.errors import BudgetError, Error, error
 from dpsql.core.escaping import harmless
 from dpsql.core.loss import NO_LOSS, total
 from dpsql.core.sqltypes import SqlType
 from dpsql.core.wording import number
-from dpsql.expressions.scalar import Scalar
 from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import Compiled
-from dpsql.plan.releases import Bounded, Release
+from dpsql.plan.releases import Bounded
 from dpsql.plan.suppressing import LEVEL
 from dpsql.plan.tables import PublicTable
 from dpsql.planner import explain as words
@@ -37,22 +36,20 @@ from dpsql.planner.planning import bound, calibrate
 from dpsql.planner.qualified import in_main
 from dpsql.planner.resolve import resolve
 from dpsql.planner.resolve.catalog import catalog_text
-from dpsql.planner.shares import expected
 from dpsql.release.buying import Bought, Patience
 from dpsql.release.staging import Accuracies, Columns, Staged, describe
 from dpsql.schema import spent
-from dpsql.schema.model import Schema
 from dpsql.session import cubes
 from dpsql.session.planned import About, Planned, Prospect
+from dpsql.session.remarks import remarks
 from dpsql.session.result import Answer
 from dpsql.session.world import World
-from dpsql.sql.nodes import Case
 
 Parameters = Sequence[object] | Mapping[str, object]
 
 
-def answer(text: str, parameters: Parameters, world: World) -> Answer:
-    """Answer one statement, or raise an Error that says why not."""
+def answer(text: str, parameters: Parameters, world: World, key: str = "") -> Answer:
+    """Answer one statement, or raise an Error that says why not. key  see Session.execute"""
     asked = asked_for(text, parameters, world.settings)
     kept = world.recent.get(asked) if asked is not None else None
     if kept is not None:
@@ -66,17 +63,17 @@ def answer(text: str, parameters: Parameters, world: World) -> Answer:
         asked_cube = cubes.asked(statement, world)
         if isinstance(asked_cube, Answer):
             return asked_cube
-        return cubes.named(asked_cube, _bought(asked_cube.planned, (), world), world)
+        return cubes.named(asked_cube, _bought(asked_cube.planned, (), world, key), world)
     with cancellation.current().planning():
         bounded = _bounded(statement, world)
         read_off = cubes.at_once(statement, bounded, world) if world.stored.cubes.names.all() else None
         planned = read_off.planned if read_off is not None else _judged(statement, bounded, world)
         columns = describe(planned.plan, statement.plain, world.catalog, world.sandbox)
-    told = _remarks(planned.plan, world.schema)
+    told = remarks(planned.plan, world.schema)
     if planned.plan.plan.post_query.empty:
         return replace(_from_declared(planned.plan, columns, world), remarks=told)
     try:
-        bought = _bought(planned, columns, world, read_off.held if read_off is not None else None)
+        bought = _bought(planned, columns, world, key, read_off.held if read_off is not None else None)
     except BudgetError as raised:
         refused = raised
     else:
@@ -219,25 +216,44 @@ def _judged(query: Query, bounded: Bounded, world: World) -> Planned:
     return Planned(query, judged, calibrate(bounded, query.settled, world.schema, world.identities, judged.small))
 
 
-def _bought(planned: Planned, columns: Columns, world: World, held: Held | None = None) -> Bought:
+def _bought(planned: Planned, columns: Columns, world: World, key: str = "", held: Held | None = None) -> Bought:
     """Releases of a statement, stored or bought now.
 
     held  what is stored, where it was looked up already
 
     While somebody else works one of them out, their answer is waited for; where they fail, or take longer than they may, it is
-    charged here.
+    charged here. A request that was charged before has what is stored of it. Raises 701 where that is not all.
     """
     limits, fresh, cubed = world.schema.limits, planned.query.options.fresh, planned.query.settled.reads_cubes
     patience = Patience(float(limits.seconds))
     while True:
+        charged = world.stored.is_charged(key)
         with cancellation.current().planning():
             held = held or world.stored.look_up(planned.plan, fresh, cubes=cubed)
+        if charged and not world.release.is_claimed(held):
+            held = _charged_before(planned, world)
+        elif charged:
+            patience.wait(lambda held=held: world.release.is_claimed(held))  # type: ignore[misc]
+            held = None
+            continue
         staged = Staged(held, columns, world.sandbox, world.schema.privacy.max_cells, limits.rows)
-        bought = world.release.buy(held, planned.judged, staged, fresh)
+        bought = world.release.buy(held, planned.judged, staged, fresh, key)
         if bought is not None:
             return bought
         patience.wait(lambda held=held: world.release.is_claimed(held))  # type: ignore[misc]
         held = None
+
+
+def _charged_before(planned: Planned, world: World) -> Held:
+    """Stored answers of a request that was charged, once nobody works it out any more. Raises 701."""
+    with cancellation.current().planning():
+        held = world.stored.look_up(planned.plan, False, cubes=planned.query.settled.reads_cubes)
+    if held.missing:
+        what = "the request with this key was charged before, and ended without its answer, or was another statement"
+        raise error(
+            701, f"{what}; what was charged stays charged", hint="ask again with another key, which is charged anew"
+        )
+    return held
 
 
 def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
@@ -277,49 +293,6 @@ def _is_kept(query: Query, found: Answer) -> bool:
     if query.timed or query.options.fresh or not found.fingerprints:
         return False
     return len(found.rows) <= MOST_ROWS and is_plain(found.columns)
-
-
-# --- what is to be known of an answer by its text and the declarations alone (rule 54) ---------------------------------
-
-
-def _remarks(compiled: Compiled, schema: Schema) -> tuple[str, ...]:
-    """Notes of an answer: what is decided by declarations, what can hardly be there, which rows its declared group keys leave out, and
-    which of its values are declarations."""
-    plan = compiled.plan
-    paid = _names([release for release in plan.releases if release.parts], schema)
-    free = _names([release for release in plan.releases if not release.parts], schema)
-    left_out = (f"rows with other values of {' and '.join(paid)} than those declared are left out",) if paid else ()
-    declared = (
-        (f"the values of {' and '.join(free)} are those declared, whether the data hold them or not",) if free else ()
-    )
-    return (*plan.post_query.notes, *expected(compiled, schema), *left_out, *declared)
-
-
-def _names(releases: list[Release], schema: Schema) -> list[str]:
-    """The columns of people that decide whether a row has a key of its list."""
-    return list(dict.fromkeys(name for release in releases for name in _deciding(release, schema)))
-
-
-def _deciding(release: Release, schema: Schema) -> Iterator[str]:
-    block = release.limited.block
-    for position, key in enumerate(block.keys):
-        for leaf in () if block.is_selected(position) else _leaves(key.scalar):
-            owner, _, name = leaf.origin.rpartition(".")
-            table = schema.table(owner)
-            if table is not None and not table.public and not leaf.sqltype.is_boolean:
-                yield name
-
-
-def _leaves(scalar: Scalar) -> Iterator[Scalar]:
-    """The columns whose values a key is made of: of CASE those of its branches, since one of them is taken whatever the rest holds."""
-    if isinstance(scalar.tree, Case):
-        for value in (*scalar.args[1::2], *scalar.args[len(scalar.args) // 2 * 2 :]):
-            yield from _leaves(value)
-    elif scalar.is_column:
-        yield scalar
-    else:
-        for part in scalar.args:
-            yield from _leaves(part)
 
 
 # --- statements that release nothing ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -39,9 +40,12 @@ class Session:
         self._worker = Worker()
         self._running: Cancellation | None = None
 
-    def execute(self, sql: str, parameters: Parameters = ()) -> Answer:
-        """Answer one statement, or raise an Error that says why not."""
-        return self._guarded(sql, lambda: stages.answer(sql, parameters, self._world))
+    def execute(self, sql: str, parameters: Parameters = (), *, key: str = "") -> Answer:
+        """Answer one statement, or raise an Error that says why not.
+
+        key  of the request: however often it is asked, it is charged once at most (rule 73); "" where it has none
+        """
+        return self._guarded(sql, lambda: stages.answer(sql, parameters, self._world, key))
 
     def explain(self, sql: str, parameters: Parameters = ()) -> str:
         """The plan of a statement, without running or charging it."""
@@ -133,6 +137,19 @@ class Session:
     def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]:
         """Certificates of stored releases."""
         return self._world.stored.certificates(fingerprints)
+
+    def with_ledger(self, work: Callable[[Ledger], Result]) -> Result:
+        """Read the ledger for its owner."""
+        return work(self._world.ledger)
+
+    def ticket(self, text: str) -> str:
+        """A mark that nobody can put on a text who has not the ledger's secret."""
+        return hmac.digest(self._world.ledger.secret, b"ticket\0" + text.encode("utf-8"), "sha256").hex()
+
+    @property
+    def analyst(self) -> str:
+        """Name of the analyst; "default" where nobody is declared and nobody named."""
+        return self._world.analyst.name
 
     @property
     def schema(self) -> Schema:

@@ -192,7 +192,7 @@ def test_public_names_are_those_that_are_known(connection: dpsql.Connection) -> 
     """A new public name is looked at here before it can lead somewhere."""
     errors = {name for name in dpsql.__all__ if isinstance(getattr(dpsql, name), type) and name.endswith("Error")}
     known = {"close", "commit", "cursor", "execute", "executemany", "explain", "interrupt", "price", "rollback"}
-    known |= {"schema", "Warning", "messages", "in_memory", "describe"}
+    known |= {"analyst", "schema", "Warning", "messages", "in_memory", "describe"}
     assert {name for name in dir(connection) if name[0] != "_"} - errors == known
     assert {name for name in dir(connection.cursor()) if name[0] != "_"} == {
         *(

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dpsql.clients.server import users
+from dpsql.clients.server import tokens, users
 from dpsql.clients.server.scram import Verifier
 from dpsql.dataset import owner
 from dpsql.schema.toml import read_schema
@@ -50,7 +50,7 @@ def dataset(folder: Path, *, seconds: int = 60, budget: float = 2000.0, analysts
     finally:
         ledger.close()
     verifier = str(Verifier.of(PASSWORD, iterations=4096))
-    users.write_users(users.users_file(schema), dict.fromkeys(analysts, verifier))
+    users.write_private(users.users_file(schema), dict.fromkeys(analysts, verifier))
     return path
 
 
@@ -62,6 +62,7 @@ class Served:
     schema: Path
     lines: list[str] = field(default_factory=list)
     port: int = 0
+    http: int = 0
 
     @property
     def ledger(self) -> Path:
@@ -77,6 +78,16 @@ class Served:
 
     def address(self, user: str = "alice", password: str = PASSWORD) -> str:
         return f"host=127.0.0.1 port={self.port} user={user} dbname=randhie password='{password}' sslmode=disable"
+
+    @property
+    def url(self) -> str:
+        """Address of the dataset over HTTP."""
+        return f"http://127.0.0.1:{self.http}/{read_schema(self.schema).name}"
+
+    def token(self, name: str = "alice") -> str:
+        """A new token of an analyst, or of the owner: "".  It is known at once."""
+        schema = read_schema(self.schema)
+        return tokens.add(tokens.tokens_file(users.users_file(schema)), schema, name, 1)
 
     def stop(self) -> int:
         self.process.terminate()
@@ -125,6 +136,8 @@ def served(schema: Path, *options: str) -> Iterator[Served]:
         found = re.search(r"port=(\d+)", "\n".join(server.lines))
         assert found is not None, server.lines
         server.port = int(found[1])
+        page = re.search(r"page: https?://127\.0\.0\.1:(\d+)/", "\n".join(server.lines))
+        server.http = int(page[1]) if page is not None else 0
         yield server
     finally:
         if process.poll() is None:

@@ -34,8 +34,8 @@ owner's verbs:
   dpsql budget SCHEMA   what is spent and what is left; --json prints all of it, --plot draws it over time;
                         --failures shows what failed after the charge, and lets its analysts ask again
   dpsql guard SCHEMA    what the guard remembers of charged statements; --forget 3,5-7 lets it forget some
-  dpsql serve SCHEMA... answer analysts who come with PostgreSQL's protocol: psql, any driver, any tool
-  dpsql user VERB ...   add, list, remove: who may log in to the server, and with which password
+  dpsql serve SCHEMA... answer analysts who come with PostgreSQL's protocol: psql, any driver, any tool; with --http also over HTTP
+  dpsql user VERB ...   add, token, owner, list, remove: who may log in to the server, with which password and which tokens
 
 exit codes: 0 answered, 1 refused, 2 usage or schema, 3 budget exhausted, 4 engine or ledger failure, 130 interrupted"""
 
@@ -112,7 +112,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"dpsql {__version__}")
-    parser.add_argument("schema", metavar="SCHEMA", help="path of a schema.toml")
+    parser.add_argument(
+        "schema",
+        metavar="SCHEMA",
+        help="path of a schema.toml, or https://HOST:8439/DATASET (DPSQL_TOKEN is its token)",
+    )
     sql, file = "statements, with ; between them; may be given more than once", "a file of them (- is standard input)"
     parser.add_argument("-c", dest="asked", metavar="SQL", action="append", type=lambda text: ("sql", text), help=sql)
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The verbs of the server: serve, and user add, list and remove."""
+"""The verbs of the server: serve, and user add, token, owner, list and remove."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpsql.clients.server import users
-from dpsql.clients.server.options import PORT, Address, ServeOptions
+from dpsql.clients.server import tokens, users
+from dpsql.clients.server.options import HTTP_PORT, PORT, Address, ServeOptions
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
 from dpsql.schema.toml import read_schema
@@ -35,6 +35,7 @@ def _serve(given: Sequence[str]) -> int:
         ServeOptions(
             schemas=tuple(map(Path, options.schemas)),
             listen=Address.read(options.listen),
+            http=None if options.http is None else Address.read(options.http),
             users=options.users,
             certificate=options.tls_cert,
             key=options.tls_key,
@@ -49,12 +50,16 @@ def _serve(given: Sequence[str]) -> int:
 def _serve_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dpsql serve",
-        description="Answer analysts over PostgreSQL's protocol; data, ledger and budgets stay here.",
+        description="Answer analysts over PostgreSQL's protocol and HTTP; data, ledger and budgets stay here.",
     )
     parser.add_argument("schemas", metavar="SCHEMA", nargs="+", help="path of a schema.toml that declares [analysts]")
     parser.add_argument(
         "--listen", metavar="HOST:PORT", default=f"127.0.0.1:{PORT}", help="127.0.0.1:5439 if it is not given"
     )
+    parser.add_argument(
+        "--http", metavar="HOST:PORT", nargs="?", const=f"127.0.0.1:{HTTP_PORT}",
+        help="answer HTTP too, at 127.0.0.1:8439 if no other address is given; needs dpsql[server]",
+    )  # fmt: skip
     parser.add_argument("--tls-cert", metavar="FILE", type=Path, help="certificate in PEM; needed but on the loopback")
     parser.add_argument("--tls-key", metavar="FILE", type=Path, help="its key")
     parser.add_argument("--users", metavar="FILE", type=Path, help="one file of users for all datasets")
@@ -83,13 +88,24 @@ def _user(given: Sequence[str]) -> int:
         case "add":
             users.add(path, schema, options.name, _password(options.name))
             _say(f"{options.name} may log in to {schema.name}")
+        case "token" | "owner":
+            name = options.name if options.verb == "token" else tokens.OWNER
+            print(tokens.add(tokens.tokens_file(path), schema, name, options.days))
+            whose = f"{options.name}'s" if options.verb == "token" else "the owner's"
+            _say(f"{whose} token for {schema.name}, for {options.days} days; it is shown this once")
         case "remove":
-            users.remove(path, options.name)
+            _remove(path, options.name)
             _say(f"{options.name} may log in no more")
         case _:
             for name in sorted(users.read_users(path)):
                 print(harmless(name))
     return 0
+
+
+def _remove(path: Path, name: str) -> None:
+    """Forget the password and the tokens of a user. Raises 802; 803 where there were none."""
+    if not tokens.remove(tokens.tokens_file(path), name) or name in users.read_users(path):
+        users.remove(path, name)
 
 
 def _password(name: str) -> str:
@@ -107,11 +123,15 @@ def _user_parser() -> argparse.ArgumentParser:
         prog="dpsql user", description="Who may log in to the server: analysts of a schema."
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb, what in (("add", "let an analyst log in; asks for a password"), ("list", "show who may log in"),
-                       ("remove", "let a user log in no more")):  # fmt: skip
+    for verb, what in (("add", "let an analyst log in; asks for a password"),
+                       ("token", "print a new token, by which an analyst comes over HTTP"),
+                       ("owner", "print a new token for the server's page and its metrics"),
+                       ("list", "show who may log in"), ("remove", "let a user log in no more, and forget their tokens")):  # fmt: skip
         one = verbs.add_parser(verb, help=what, description=what)
-        if verb != "list":
+        if verb not in ("list", "owner"):
             one.add_argument("name", metavar="NAME")
+        if verb in ("token", "owner"):
+            one.add_argument("--days", type=int, default=tokens.DAYS, help=f"for how long; {tokens.DAYS} if not given")
         one.add_argument("schema", metavar="SCHEMA")
         one.add_argument("--users", metavar="FILE", type=Path, help="one file of users for all datasets")
     return parser

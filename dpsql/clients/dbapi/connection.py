@@ -7,19 +7,40 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from dpsql.clients.dbapi.cursor import Cursor, Parameters, priced
+from dpsql.clients.dbapi.cursor import AnySession, Cursor, Parameters, priced
 from dpsql.clients.output.prices import StatementPrice
 from dpsql.core import errors
 from dpsql.core.errors import error
 from dpsql.schema.model import Schema
 from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
-from dpsql.session.session import Session
 
 
-def open_connection(schema: str | Path | Schema, analyst: str | None, ledger: str | Path | None) -> Connection:
+def open_connection(
+    schema: str | Path | Schema, analyst: str | None, ledger: str | Path | None, token: str | None
+) -> Connection:
     """See dpsql.connect."""
+    if isinstance(schema, str) and schema.lower().startswith(("https://", "http://")):
+        return _on_server(schema, analyst, ledger, token)
+    if token is not None:
+        raise error(
+            802, "a token is for a server, and this is a file", hint="write dpsql.connect('https://...', token=...)"
+        )
     return Connection(open_session(schema, analyst, ledger))
+
+
+def _on_server(url: str, analyst: str | None, ledger: str | Path | None, token: str | None) -> Connection:
+    """A connection to a dataset on a server. Raises 715, 802, 803."""
+    from dpsql.clients.dbapi.address import read_address
+    from dpsql.clients.dbapi.remote import RemoteSession
+
+    if ledger is not None:
+        raise error(802, "the ledger is the server's", hint="leave ledger= out")
+    session = RemoteSession(read_address(url, token))
+    if analyst is not None and analyst != session.analyst:
+        session.close()
+        raise error(803, f"the token is {session.analyst}'s, not {analyst}'s", hint="leave the analyst out")
+    return Connection(session)
 
 
 class Connection:
@@ -41,8 +62,8 @@ class Connection:
     ProgrammingError = errors.ProgrammingError
     NotSupportedError = errors.NotSupportedError
 
-    def __init__(self, session: Session) -> None:
-        self._session: Session | None = session
+    def __init__(self, session: AnySession) -> None:
+        self._session: AnySession | None = session
         self.messages = [(errors.Warning, errors.Warning(note)) for note in session.told]
         """PEP 249's optional extension: what was noticed of the ledger when the data was opened."""
         self._settings = 0
@@ -63,7 +84,7 @@ class Connection:
         """True if what is spent is forgotten with this connection."""
         return self._open().in_memory
 
-    def _open(self) -> Session:
+    def _open(self) -> AnySession:
         if self._session is None:
             raise error(802, "the connection is closed", hint="open a new one with dpsql.connect(...)")
         return self._session
@@ -113,6 +134,11 @@ class Connection:
         """Estimate the price of a statement now, and what is left before it. Free; nothing is run."""
         receipt, releases = self._open().price(sql, parameters)
         return priced(receipt, False, releases)
+
+    @property
+    def analyst(self) -> str:
+        """Name of the analyst who asks; "default" where nobody is declared and nobody named."""
+        return self._open().analyst
 
     @property
     def schema(self) -> Schema:

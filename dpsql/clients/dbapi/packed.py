@@ -10,11 +10,14 @@ from fractions import Fraction
 
 from dpsql.clients.dbapi.types import ResultType, read_type
 from dpsql.core.errors import CODES, Error, error
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.core.spans import Span
+from dpsql.plan.charges import Receipt
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Values = Sequence[object] | Mapping[str, object]
 CHUNK = 500
+_ZERO = Fraction(0)
 """[rows] that travel together."""
 
 # --- values of results: read back by the type of their column -------------------------------------------------------------
@@ -150,6 +153,23 @@ def _parameter(packed: Json) -> object:
     raise error(
         108, "a parameter is no value that a statement takes", hint="give a number, text, date, boolean or None"
     )
+
+
+# --- prices ---------------------------------------------------------------------------------------------------------------
+
+
+def read_receipt(packed: Mapping[str, Json]) -> Receipt:
+    """The receipt that was packed; 901 where it was none."""
+    loss = packed.get("loss")
+    try:
+        left = EpsilonDelta(Fraction(str(packed["remaining"])), Fraction(str(packed["remaining_delta"])))
+        epsilon, delta, squares, rho, mu = (
+            None if one is None else Fraction(str(one)) for one in (loss if isinstance(loss, list) else ())
+        )
+        return Receipt(None, PrivacyLoss(epsilon, delta or _ZERO, squares, rho or _ZERO, mu or _ZERO), left)
+    except (ValueError, KeyError, ZeroDivisionError):
+        pass
+    raise error(901, "an answer of the server cannot be read")
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------------

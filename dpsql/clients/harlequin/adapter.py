@@ -15,7 +15,7 @@ from harlequin.options import HarlequinAdapterOption, TextOption
 from harlequin.statements import split
 from harlequin.transaction_mode import HarlequinTransactionMode
 
-from dpsql.clients.dbapi.connection import Connection
+from dpsql.clients.dbapi.connection import Connection, open_connection
 from dpsql.clients.dbapi.cursor import Cursor
 from dpsql.clients.harlequin.catalog import catalog, search
 from dpsql.clients.harlequin.completions import completions
@@ -26,7 +26,6 @@ from dpsql.clients.output.prices import StatementPrice, number
 from dpsql.core.errors import Error
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
-from dpsql.session.opening import open_session
 
 Result = TypeVar("Result")
 FREE = "SHOW TABLES"
@@ -171,13 +170,11 @@ class DpsqlAdapter(HarlequinAdapter):
         """Open the dataset; asks nothing that costs anything. Raises HarlequinConnectionError with dpsql's message."""
 
         def opened() -> DpsqlConnection:
-            session = open_session(self._schema, self._analyst, self._ledger)
+            connection = open_connection(self._schema, self._analyst, self._ledger, None)
             try:
-                return DpsqlConnection(
-                    Connection(session), session.schema, self._analyst or "default", current_screen()
-                )
+                return DpsqlConnection(connection, connection.schema, connection.analyst, current_screen())
             except BaseException:
-                session.close()
+                connection.close()
                 raise
 
         return _or_connection_error(opened)

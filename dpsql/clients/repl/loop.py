@@ -37,7 +37,7 @@ def run(connection: Connection, schema_path: str | Path, options: argparse.Names
     desk = Desk(
         connection,
         schema,
-        getattr(options, "analyst", None) or "default",
+        connection.analyst,
         screen,
         _editor(schema, screen, interrupts),
         act,

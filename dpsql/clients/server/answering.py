@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
+from dpsql.clients.dbapi.declared_json import pack_schema, shown_to
 from dpsql.clients.dbapi.packed import Json, pack, pack_error, packed_rows, read_parameters
+from dpsql.clients.server import reporting
 from dpsql.clients.server.catalog import CatalogTables
 from dpsql.clients.server.frames import Message
 from dpsql.core.errors import Error, error
@@ -45,13 +47,17 @@ class Answering:
     def shape(self) -> Message:
         """Open the data for the first analyst, and tell what is declared; or why it cannot be opened."""
         try:
-            first = (self._schema.analysts or ())[0].name
-            self._session(first)
+            self._session(self._first)
         except Error as problem:
             return {"error": pack_error(problem)}
         except IndexError:
             return {"error": pack_error(error(803, "the schema declares no analysts"))}
         return {"name": self._schema.name}
+
+    @property
+    def _first(self) -> str:
+        """The first declared analyst."""
+        return (self._schema.analysts or ())[0].name
 
     def interrupt(self) -> None:
         current = self._current
@@ -62,8 +68,10 @@ class Answering:
         """Answer one request. What goes wrong is an error of dpsql's own, in which no value of the data stands."""
         problem: Error
         try:
-            self._current = self._session(str(asked.get("analyst")))
-            self._settle(str(asked.get("analyst")), asked.get("settings"))
+            # an owner has no session: what is theirs is read beside the first analyst's
+            analyst = self._first if asked.get("owner") is True else str(asked.get("analyst"))
+            self._current = self._session(analyst)
+            self._settle(analyst, asked.get("settings"))
             self._requests[str(asked.get("op"))](self, asked, send)
             return
         except Error as raised:
@@ -115,16 +123,21 @@ class Answering:
                     send({"rows": list(rows), "more": True})
                 send({})
                 return
-        answer = session.execute(str(asked.get("sql")), read_parameters(asked.get("parameters")))
+        parameters = read_parameters(asked.get("parameters"))
+        answer = session.execute(str(asked.get("sql")), parameters, key=str(asked.get("key") or ""))
         told = packed_answer(answer)
+        told["tickets"] = [self._ticket(asked, one) for one in answer.fingerprints]
         if not answer.columns:
-            setting = parse(str(asked.get("sql")))
+            setting = parse(str(asked.get("sql")), parameters)
             assert isinstance(setting, Setting)
             told["setting"] = [setting.name, setting.options is not None]
             # it is the client's, who sends it along from now on
             session.reset()
             self._set[str(asked.get("analyst"))] = ()
-        send({**told, "in_memory": session.in_memory, "more": True})
+        if asked.get("ends") is True and answer.columns:
+            answer = answer.with_ends()
+            told["columns"] = _columns(answer.columns)
+        send({**told, "more": True})
         bars = answer.accuracy if asked.get("accuracy") is True else None
         at = 0
         for rows in packed_rows(answer.rows):
@@ -185,6 +198,33 @@ class Answering:
         receipt, releases = self._opened().price(str(asked.get("sql")), read_parameters(asked.get("parameters")))
         send({"price": packed_receipt(receipt, releases=releases)})
 
+    def _told(self, asked: Message, send: Send) -> None:
+        """Tell a client that opens a connection what is declared."""
+        session, analyst = self._opened(), str(asked.get("analyst"))
+        declared = pack_schema(shown_to(session.schema, analyst))
+        send({"analyst": analyst, "schema": declared, "told": list(session.told), "in_memory": session.in_memory})
+
+    def _certificates(self, asked: Message, send: Send) -> None:
+        """Certificates of releases that this analyst was given: each ticket says so, since who could name any release would learn which
+        ones others asked."""
+        found = asked.get("tickets")
+        tickets = [str(one) for one in found] if isinstance(found, list) else []
+        names = [one.rpartition(" ")[0] for one in tickets]
+        own = [name for name, one in zip(names, tickets, strict=True) if self._ticket(asked, name) == one]
+        # exact amounts are text in them already
+        send({"certificates": self._opened().certificates(own)})  # type: ignore[dict-item]
+
+    def _ticket(self, asked: Message, fingerprint: str) -> str:
+        mark = self._opened().ticket(f"{asked.get('analyst')} {fingerprint}")
+        return f"{fingerprint} {mark}"
+
+    def _report(self, asked: Message, send: Send) -> None:
+        session, analyst = self._opened(), str(asked.get("analyst"))
+        if asked.get("owner") is True:
+            send(session.with_ledger(lambda ledger: reporting.of_owner(session.schema, ledger, session)))
+        else:
+            send(reporting.of_analyst(session.schema, analyst, session))
+
     def _opened(self) -> Session:
         assert self._current is not None
         return self._current
@@ -196,6 +236,9 @@ class Answering:
         "types": _types,
         "explain": _explain,
         "price": _price,
+        "schema": _told,
+        "certificates": _certificates,
+        "report": _report,
     }
 
 
@@ -215,7 +258,6 @@ def packed_answer(answer: Answer) -> Message:
         if answer.releases or answer.cached
         else None,
         "noisy": list(answer.accuracy.noisy),
-        "fingerprints": list(answer.fingerprints),
     }
 
 
@@ -223,6 +265,7 @@ def packed_receipt(receipt: Receipt, cached: bool = False, releases: int = 0, as
     loss, left = receipt.loss, receipt.remaining
     return {
         "epsilon": str(nominal(loss)), "delta": str(loss.delta), "rho": str(loss.rho),
+        "loss": [None if one is None else str(one) for one in (loss.epsilon, loss.delta, loss.squares, loss.rho, loss.mu_squared)],
         "remaining": str(left.epsilon), "remaining_delta": str(left.delta),
         "cached": cached, "releases": releases, "as_of": as_of, "statements": receipt.statements,
     }  # fmt: skip

@@ -13,6 +13,7 @@ from dpsql.clients.dbapi.types import read_type
 from dpsql.clients.output.bars import error_bars
 from dpsql.clients.output.prices import StatementPrice, left, price
 from dpsql.clients.server import codec, pgtypes
+from dpsql.clients.server.activity import GOOD
 from dpsql.clients.server.codec import Field
 from dpsql.clients.server.frames import Message
 from dpsql.clients.server.habits import ClientState, Done, habit, plain
@@ -155,13 +156,13 @@ def _texts(found: Json) -> list[str]:
 class Asking:
     """The way of one client's statements.
 
-    log      is given the statement, and the error or the price that came of it
+    log      is given user, dataset and text of a statement, and the error or the price that came of it
     offset   [characters] of the statement in the text that the client sent
     current  what is asked now, for another connection to cancel
     """
 
     pool: Pool
-    log: Callable[[ClientState, str, str, str], None]
+    log: Callable[[str, str, str, str, str], None]
     offset: int = 0
     current: Asked | None = field(default=None)
 
@@ -176,7 +177,7 @@ class Asking:
             return Result([(done.shown[0], "VARCHAR")] if done.shown is not None else None, done=done)
         reply = await self._ask("execute", sql, values, client)
         cost = reply.head.get("price")
-        self.log(client, sql, "00000", str(cost.get("epsilon")) if isinstance(cost, dict) else "")
+        self.log(client.user, client.dataset, sql, GOOD, str(cost.get("epsilon")) if isinstance(cost, dict) else "")
         _remember(reply.head.get("setting"), sql, client)
         columns = read_columns(reply.head.get("columns"))
         return Result(columns or None, reply)
@@ -224,7 +225,7 @@ class Asking:
         try:
             return await self.pool.ask(content, asked)
         except Error as problem:
-            self.log(client, sql, codec.state_of(problem), "")
+            self.log(client.user, client.dataset, sql, codec.state_of(problem), "")
             raise
         finally:
             self.current = None

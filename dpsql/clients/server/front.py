@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import os
 import pwd
@@ -17,11 +16,10 @@ import ssl
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, field
 
-from dpsql.clients.dbapi.packed import Json
 from dpsql.clients.server import codec, login
+from dpsql.clients.server.activity import Activity, Told
 from dpsql.clients.server.asking import Asking
 from dpsql.clients.server.codec import Broken
 from dpsql.clients.server.confinement import Reach, confine, python_files
@@ -52,11 +50,13 @@ class Front:
     clients: int = 0
     of_user: Counter[str] = field(default_factory=Counter)
     pauses: Pauses = field(default_factory=Pauses)
+    activity: Activity = field(default_factory=Activity)
     _last: int = 0
 
-    async def serve(self, listener: socket.socket) -> None:
+    async def serve(self, listener: socket.socket, http: socket.socket | None) -> None:
         datasets = self.told["datasets"]
         assert isinstance(datasets, list)
+        asyncio.get_running_loop().set_exception_handler(_beside)
         for index, one in enumerate(datasets):
             assert isinstance(one, dict)
             seconds = float(str(one["seconds"])) + float(str(one["plan_seconds"]))
@@ -64,6 +64,10 @@ class Front:
             self.pools[str(one["name"])] = (index, pool)
             say(*[f"{one['name']}: {line}" for line in await pool.start()])
         server = await asyncio.start_server(self.client, sock=listener, limit=BUFFER)
+        if http is not None:
+            from dpsql.clients.server.http import listen
+
+            await listen(self, http)
         say("ready")
         async with server:
             await server.serve_forever()
@@ -124,7 +128,7 @@ class Front:
             habit(f"SET {name} = '{value}'", client)
         self._last += 1
         key = (self._last, secrets.randbits(32))
-        asking = Asking(self.pools[visitor.database][1], self._log)
+        asking = Asking(self.pools[visitor.database][1], self.log)
         conversation = Conversation(reader, writer, client, asking)
         self.logins[key] = asking
         try:
@@ -147,15 +151,17 @@ class Front:
         if asking is not None:
             asking.cancel()
 
-    def _log(self, client: ClientState, sql: str, state: str, price: str) -> None:
+    def log(self, user: str, dataset: str, sql: str, state: str, price: str) -> None:
         """One line a statement: never its values, and its text only where the owner wants it."""
-        line: dict[str, Json] = {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"), "user": client.user, "dataset": client.dataset,
-            "statement": hashlib.sha256(sql.encode()).hexdigest()[:16], "code": state, "epsilon": price,
-        }  # fmt: skip
-        if self.told["log_statements"] is True:
-            line["sql"] = sql
-        say(json.dumps(line))
+        line = Told.now(user, dataset, sql, state, price, with_text=self.told["log_statements"] is True)
+        self.activity.add(line)
+        say(json.dumps({name: value for name, value in asdict(line).items() if value is not None}))
+
+
+def _beside(loop: asyncio.AbstractEventLoop, told: dict[str, object]) -> None:
+    """Failures outside of any conversation, such as TLS that nobody finished: without a trace, which could hold text of a client's."""
+    if not isinstance(told.get("exception"), OSError | EOFError | TimeoutError | None):
+        say("a connection was ended: an invariant of the server failed")
 
 
 def say(*lines: str) -> None:
@@ -181,8 +187,9 @@ def main(arguments: list[str]) -> int:
     control = Control(socket.socket(fileno=int(str(told["control"]))))
     listener = socket.socket(fileno=int(str(told["listener"])))
     listener.setblocking(False)
+    http = None if told["http"] is None else socket.socket(fileno=int(str(told["http"])))
     try:
-        asyncio.run(Front(told, control, context).serve(listener))
+        asyncio.run(Front(told, control, context).serve(listener, http))
     except Error as problem:
         say(str(problem))
         return 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import re
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ class Address:
 class ServeOptions:
     """Options of `dpsql serve`.
 
+    http             address of the listener for HTTP; None: there is none
     users            one file of users for all datasets; None: each has its own beside its ledger
     certificate, key of TLS, in PEM; None: no TLS, which is for the loopback alone
     account          system's user that the front becomes, where root starts it
@@ -56,6 +58,7 @@ class ServeOptions:
 
     schemas: tuple[Path, ...]
     listen: Address = Address("127.0.0.1", PORT)
+    http: Address | None = None
     users: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
@@ -69,8 +72,10 @@ class ServeOptions:
         """Raise 802 for what cannot be served safely."""
         if (self.certificate is None) != (self.key is None):
             raise error(802, "a certificate and its key go together", hint="write --tls-cert FILE --tls-key FILE")
-        if self.certificate is None and not self.listen.is_loopback:
-            what = (
-                f"{self.listen} can be reached from other machines, and without TLS anybody between reads the answers"
-            )
-            raise error(802, what, hint="write --tls-cert FILE --tls-key FILE, or listen on 127.0.0.1")
+        for place in (self.listen, self.http):
+            if self.certificate is None and place is not None and not place.is_loopback:
+                what = f"{place} can be reached from other machines, and without TLS anybody between reads the answers"
+                raise error(802, what, hint="write --tls-cert FILE --tls-key FILE, or listen on 127.0.0.1")
+        missing = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
+        if self.http is not None and missing:
+            raise error(802, f"HTTP needs {' and '.join(missing)}", hint='write pip install "dpsql[server]"')

@@ -25,6 +25,7 @@ MOST_LOST = 2
 MOST_KNOWN = 1000
 CHANGED = "DPSQL-708"
 LOOK_SECONDS = 0.05
+_STATEMENT = ("op", "analyst", "sql", "parameters", "settings")
 
 
 class Control:
@@ -76,14 +77,20 @@ class Reply:
     head: Message
     chunks: list[bytes] = field(default_factory=list)
 
-    def rows(self) -> Iterator[list[list[Json]]]:
-        """Chunks of rows; each is let go of once it was given."""
+    def parts(self) -> Iterator[tuple[list[list[Json]], list[Json]]]:
+        """Chunks of rows, and of their intervals where these were asked for; each is let go of once it was given."""
         chunks, self.chunks = self.chunks, []
         for at, chunk in enumerate(chunks):
             chunks[at] = b""
-            rows = frames.read(chunk).get("rows")
+            found = frames.read(chunk)
+            rows, intervals = found.get("rows"), found.get("accuracy")
             if isinstance(rows, list):
-                yield rows  # type: ignore[misc]
+                yield rows, intervals if isinstance(intervals, list) else []  # type: ignore[misc]
+
+    def rows(self) -> Iterator[list[list[Json]]]:
+        """Chunks of rows."""
+        for rows, _ in self.parts():
+            yield rows
 
 
 class WorkerLink:
@@ -252,4 +259,6 @@ def _raise(found: Message) -> None:
 
 
 def _fingerprint(content: Message) -> bytes:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
+    """A statement whoever asks it in which way: a client that asks again has another key."""
+    asked = [content.get(name) for name in _STATEMENT]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).digest()

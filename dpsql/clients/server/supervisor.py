@@ -1,10 +1,12 @@
 """The process that `dpsql serve` starts as: it starts the front and, when that asks, workers, ends them, and tells verifiers of users.
 
-It speaks with nobody but the front, and answers three requests: a worker for a dataset, the end of a worker, the verifier of a name.
+It speaks with nobody but the front, and answers four requests: a worker for a dataset, the end of a worker, the verifier of a name,
+whom a token stands for.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -21,8 +23,9 @@ from pathlib import Path
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi.packed import Json
 from dpsql.clients.server import reaching
-from dpsql.clients.server.options import ServeOptions
+from dpsql.clients.server.options import Address, ServeOptions
 from dpsql.clients.server.scram import Verifier
+from dpsql.clients.server.tokens import OWNER, holder_of, tokens_file
 from dpsql.clients.server.users import read_users, require_served, users_file
 from dpsql.core.errors import Error, error
 from dpsql.schema.model import Schema
@@ -76,10 +79,14 @@ class Supervisor:
         for path in self.options.schemas:
             self.datasets.append(_served(path, self.options.users, self.datasets))
         control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with _listener(self.options) as listener:
-            front = self._front(other, listener)
+        with contextlib.ExitStack() as listening:
+            listener = listening.enter_context(_listener(self.options.listen))
+            http = None if self.options.http is None else listening.enter_context(_listener(self.options.http))
+            front = self._front(other, listener, http)
             other.close()
             self._announce(listener.getsockname()[1])
+            if http is not None:
+                self._announce_http(http.getsockname()[1])
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: self._end(control))
         try:
@@ -101,6 +108,14 @@ class Supervisor:
                 self.told(f"nobody can log in yet: dpsql user add NAME {dataset.path}")
         if os.geteuid() == 0 and self.options.account is None:
             self.told("started by root: the front keeps root's account; --account NAME gives it another")
+
+    def _announce_http(self, port: int) -> None:
+        assert self.options.http is not None
+        place = Address(self.options.http.host, port)
+        scheme = "https" if self.options.certificate else "http"
+        self.told(f"the owner's page: {scheme}://{place}/ (any name; the password is a token of `dpsql user owner`)")
+        for dataset in self.datasets:
+            self.told(f'dpsql.connect("{scheme}://{place}/{dataset.schema.name}", token=...) (of `dpsql user token`)')
 
     # --- the front's requests -------------------------------------------------------------------------------------------
 
@@ -135,6 +150,8 @@ class Supervisor:
                 return {}, []
             case {"op": "verifier", "dataset": int(index), "user": str(name)}:
                 return {"verifier": str(self._verifier(index, name))}, []
+            case {"op": "token", "dataset": int(index), "hash": str(hashed)} if 0 <= index < len(self.datasets):
+                return {"user": self._holder(self.datasets[index], hashed)}, []
         return {}, []
 
     def _verifier(self, index: int, name: str) -> Verifier:
@@ -149,6 +166,16 @@ class Supervisor:
                     self.told(str(problem))
         return found or Verifier.of_nobody(f"{index} {name}", self._secret)
 
+    def _holder(self, dataset: ServedDataset, hashed: str) -> str | None:
+        """The name that a token stands for: of a declared analyst, or OWNER; None for any other token."""
+        try:
+            found = holder_of(tokens_file(dataset.users), hashed)
+        except Error as problem:
+            self.told(str(problem))
+            return None
+        names = [OWNER, *(analyst.name for analyst in dataset.schema.analysts or ())]
+        return found.name if found is not None and found.name in names else None
+
     def _start(self, dataset: ServedDataset) -> tuple[dict[str, Json], list[socket.socket]]:
         own, theirs = socket.socketpair()
         spill = Path(tempfile.mkdtemp(prefix="dpsql-worker-"))
@@ -162,7 +189,9 @@ class Supervisor:
         self.workers[process.pid] = RunningWorker(process, spill, dataset.schema.limits.memory + SPARE)
         return {"process": process.pid}, [own]
 
-    def _front(self, control: socket.socket, listener: socket.socket) -> subprocess.Popen[bytes]:
+    def _front(
+        self, control: socket.socket, listener: socket.socket, http: socket.socket | None
+    ) -> subprocess.Popen[bytes]:
         told = {
             "datasets": [
                 {
@@ -174,6 +203,7 @@ class Supervisor:
             ],
             "control": control.fileno(),
             "listener": listener.fileno(),
+            "http": None if http is None else http.fileno(),
             "certificate": str(self.options.certificate or ""),
             "key": str(self.options.key or ""),
             "account": self.options.account or "",
@@ -184,7 +214,7 @@ class Supervisor:
             "tls_required": not self.options.listen.is_loopback,
         }
         command = (*_PYTHON, "dpsql.clients.server.front", json.dumps(told))
-        return _process(command, [control, listener], {}, quiet=False)
+        return _process(command, [control, listener, *([] if http is None else [http])], {}, quiet=False)
 
     # --- the end of processes -------------------------------------------------------------------------------------------
 
@@ -226,14 +256,14 @@ def _served(path: Path, users: Path | None, others: Sequence[ServedDataset]) -> 
     return ServedDataset(schema, path.resolve(), ledger, place)
 
 
-def _listener(options: ServeOptions) -> socket.socket:
+def _listener(place: Address) -> socket.socket:
     """Raises 802 where the address cannot be had."""
-    family = socket.AF_INET6 if ":" in options.listen.host else socket.AF_INET
+    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     try:
-        return socket.create_server((options.listen.host, options.listen.port), family=family)
+        return socket.create_server((place.host, place.port), family=family)
     except OSError as problem:
         why = problem.strerror or "it is no address of this machine"
-    raise error(802, f"{options.listen} cannot be listened on: {why}", hint="choose another with --listen")
+    raise error(802, f"{place} cannot be listened on: {why}", hint="choose another with --listen or --http")
 
 
 def _process(

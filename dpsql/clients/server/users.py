@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from dpsql.clients.server.scram import Verifier
@@ -27,6 +28,15 @@ def users_file(schema: Schema) -> Path:
 
 def read_users(path: Path) -> dict[str, str]:
     """Names and the texts of their verifiers; none where the file is not there. Raises 802 for any other file."""
+    return read_private(path, "users", lambda text: Verifier.read(text) is not None)
+
+
+def read_private(path: Path, what: str, is_sound: Callable[[str], bool]) -> dict[str, str]:
+    """A file of texts by names, for its owner's eyes; none where it is not there. Raises 802 for any other file.
+
+    what      it holds, for the error
+    is_sound  whether a text is one of them
+    """
     problem = "cannot be read"
     try:
         with open(path, encoding="utf-8") as file:
@@ -34,26 +44,26 @@ def read_users(path: Path) -> dict[str, str]:
                 problem = "can be read by others"
                 raise OSError
             found = json.load(file)
-        if isinstance(found, dict) and all(isinstance(text, str) and Verifier.read(text) for text in found.values()):
+        if isinstance(found, dict) and all(isinstance(text, str) and is_sound(text) for text in found.values()):
             return found
-        problem = "is no file of users"
+        problem = f"is no file of {what}"
     except FileNotFoundError:
         return {}
     except ValueError:
-        problem = "is no file of users"
+        problem = f"is no file of {what}"
     except OSError:
         pass
     raise error(802, f"{path} {problem}", hint="write it with `dpsql user add`, and see that its mode is 0600")
 
 
-def write_users(path: Path, users: dict[str, str]) -> None:
+def write_private(path: Path, content: dict[str, str]) -> None:
     """Write the file whole, for its owner's eyes. Raises 802."""
     draft = path.with_name(f".users-{secrets.token_hex(8)}")
     try:
         descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(users, file, indent=1, sort_keys=True)
+                json.dump(content, file, indent=1, sort_keys=True)
                 file.write("\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -69,15 +79,10 @@ def write_users(path: Path, users: dict[str, str]) -> None:
 
 def add(path: Path, schema: Schema, name: str, password: str) -> None:
     """Let an analyst of a schema log in with a password. Raises 802, 803."""
-    require_served(schema)
-    declared = [analyst.name for analyst in schema.analysts or ()]
-    if name not in declared:
-        raise error(
-            803, f"{name!r} is not a declared analyst of {schema.name}", hint=f"declared are {', '.join(declared)}"
-        )
+    require_analyst(schema, name)
     if len(password) < SHORTEST:
         raise error(802, f"the password is shorter than {SHORTEST} characters", hint="choose a longer one")
-    write_users(path, {**read_users(path), name: str(Verifier.of(password))})
+    write_private(path, {**read_users(path), name: str(Verifier.of(password))})
 
 
 def remove(path: Path, name: str) -> None:
@@ -86,7 +91,7 @@ def remove(path: Path, name: str) -> None:
     if name not in users:
         raise error(803, f"{name!r} is no user in {path}", hint="`dpsql user list` shows them")
     del users[name]
-    write_users(path, users)
+    write_private(path, users)
 
 
 def require_served(schema: Schema) -> None:
@@ -94,3 +99,12 @@ def require_served(schema: Schema) -> None:
     if schema.analysts is None:
         what = f"{schema.name} declares no [analysts], and so is not served: a user of the server is an analyst of the schema"
         raise error(803, what, hint="declare them, such as [analysts.alice] with epsilon = 1.0")
+
+
+def require_analyst(schema: Schema, name: str) -> None:
+    """Raise 803 where a name is no declared analyst of a schema."""
+    require_served(schema)
+    declared = [analyst.name for analyst in schema.analysts or ()]
+    if name not in declared:
+        what = f"{name!r} is not a declared analyst of {schema.name}"
+        raise error(803, what, hint=f"declared are {', '.join(declared)}")

@@ -106,14 +106,19 @@ class DpsqlDialect(DefaultDialect):
 
     def create_connect_args(self, url: URL) -> tuple[list[str], dict[str, str | None]]:
         place = read_url(url)
-        return [], {"schema": place.schema, "analyst": place.analyst, "ledger": place.ledger}
+        token = {} if place.token is None else {"token": place.token}
+        return [], {"schema": place.schema, "analyst": place.analyst, "ledger": place.ledger, **token}
 
     def connect(
-        self, schema: str | None = None, analyst: str | None = None, ledger: str | None = None
+        self,
+        schema: str | None = None,
+        analyst: str | None = None,
+        ledger: str | None = None,
+        token: str | None = None,
     ) -> DbapiConnection:
         if schema is None:
             raise wrong("it names no schema file")
-        return dpsql.connect(schema, analyst=analyst, ledger=ledger)
+        return dpsql.connect(schema, analyst=analyst, ledger=ledger, token=token)
 
     def initialize(self, connection: Connection) -> None:
         """Nothing has to be asked."""

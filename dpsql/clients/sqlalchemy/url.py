@@ -1,5 +1,6 @@
 # mypy: disable-error-code="misc"
-"""Engine URL and its parts: `dpsql:///path/schema.toml?analyst=alice&ledger=spent.ledger`."""
+"""Engine URL and its parts: `dpsql:///path/schema.toml?analyst=alice&ledger=spent.ledger`, and `dpsql://alice@host:8439/randhie` of a
+server."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from sqlalchemy.exc import ArgumentError
 
 FORM = "dpsql:///path/schema.toml?analyst=NAME&ledger=PATH"
 MEMORY = ":memory:"
+SERVER_FORM = "dpsql://ANALYST:TOKEN@HOST:8439/DATASET"
 _KNOWN = ("analyst", "ledger")
+_OF_SERVER = ("tls",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +24,45 @@ class EngineUrl:
     schema: str | None
     analyst: str | None
     ledger: str | None
+    token: str | None = None
 
 
 def read_url(url: URL) -> EngineUrl:
     """The parts of a URL. Raises ArgumentError with what to write instead."""
-    if url.host is not None or url.port is not None:
-        raise wrong("a dataset is a file: three slashes stand before a relative path, four before an absolute one")
+    if url.host is not None:
+        return _of_server(url, url.host)
+    if url.port is not None:
+        raise wrong("it has a port and no host")
     if url.password is not None:
         raise wrong("dpsql knows no passwords: whoever can read the data's files can open them")
-    options = {name: _single(name, value) for name, value in url.query.items()}
+    options = {name: _single(name, value, _KNOWN) for name, value in url.query.items()}
     analyst = options.get("analyst")
     if url.username and analyst and url.username != analyst:
         raise wrong("it names two analysts, as the user and as analyst=; leave one out")
     return EngineUrl(url.database or None, url.username or analyst, options.get("ledger"))
 
 
-def _single(name: str, value: str | tuple[str, ...]) -> str:
-    if name not in _KNOWN:
-        raise wrong(f"it has no option {name!r}; there are {' and '.join(_KNOWN)}")
+def _of_server(url: URL, host: str) -> EngineUrl:
+    """Address of a dataset on a server; `tls=off` is for one on this machine.
+
+    The token is the password, or else the environment's DPSQL_TOKEN.
+    """
+    if not url.database:
+        raise ArgumentError(f"the URL cannot be used: it names no dataset. Write {SERVER_FORM}, or {FORM}")
+    if url.database.endswith(".toml"):
+        raise wrong("a dataset is a file: three slashes stand before a relative path, four before an absolute one")
+    options = {name: _single(name, value, _OF_SERVER) for name, value in url.query.items()}
+    if options.get("tls", "on") not in ("on", "off"):
+        raise ArgumentError("the URL cannot be used: tls is on or off")
+    scheme = "http" if options.get("tls") == "off" else "https"
+    place = f"[{host}]" if ":" in host else host
+    port = f":{url.port}" if url.port is not None else ""
+    return EngineUrl(f"{scheme}://{place}{port}/{url.database}", url.username, None, url.password)
+
+
+def _single(name: str, value: str | tuple[str, ...], known: tuple[str, ...]) -> str:
+    if name not in known:
+        raise wrong(f"it has no option {name!r}; there are {' and '.join(known)}")
     if not isinstance(value, str):
         raise wrong(f"{name} is given more than once")
     return value
