@@ -1,4 +1,4 @@
-"""recent: the newest answers of one session, for a dashboard that asks the same text again and again.
+"""recent: the newest answers of a session, or of those of one worker, for a dashboard that asks the same text again and again.
 
 Why   the same text, parameters and options plan the same releases on the same data version, and released numbers are given again for
       nothing. What could differ is which answers are stored: every one that was read, or was looked for and not there, is looked up
@@ -18,6 +18,7 @@ MOST_ROWS = 10_000
 """Of an answer that is kept."""
 
 Kept = TypeVar("Kept")
+Charges = Callable[[Sequence[str]], Sequence[int | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,31 +30,58 @@ class _Entry(Generic[Kept]):
     charges: tuple[int | None, ...]
 
 
-class Recent(Generic[Kept]):
-    """The newest answers, by what was asked.
+class Shelf(Generic[Kept]):
+    """Answers that several sessions of one thread keep together, by the versions of the data and what was asked.
 
-    charges_of  looks stored answers up
+    Why   what is stored is the dataset's, and is given to whoever asks the same (rule 73): so is what is made of it, as long as nothing
+          of whoever asked first is in it
     """
 
-    def __init__(self, charges_of: Callable[[Sequence[str]], Sequence[int | None]]) -> None:
-        self._charges_of = charges_of
+    def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, _Entry[Kept]] = OrderedDict()
 
-    def get(self, asked: Hashable) -> Kept | None:
+    def get(self, asked: Hashable, charges_of: Charges) -> Kept | None:
         """The kept answer, if the stored answers are those that it was made of."""
         entry = self._entries.get(asked)
         if entry is None:
             return None
-        if tuple(self._charges_of(entry.fingerprints)) != entry.charges:
+        if tuple(charges_of(entry.fingerprints)) != entry.charges:
             del self._entries[asked]
             return None
         self._entries.move_to_end(asked)
         return entry.kept
 
-    def put(self, asked: Hashable, kept: Kept, fingerprints: tuple[str, ...]) -> None:
-        self._entries[asked] = _Entry(kept, fingerprints, tuple(self._charges_of(fingerprints)))
+    def put(self, asked: Hashable, kept: Kept, fingerprints: tuple[str, ...], charges_of: Charges) -> None:
+        self._entries[asked] = _Entry(kept, fingerprints, tuple(charges_of(fingerprints)))
         if len(self._entries) > MOST:
             self._entries.popitem(last=False)
+
+
+class Recent(Generic[Kept]):
+    """The newest answers, by what was asked.
+
+    charges_of  looks stored answers up
+    shelf       of other sessions too, whose answers are given to whoever asks; None: there are no others
+    versions    of the data that this session reads
+    """
+
+    def __init__(self, charges_of: Charges, shelf: Shelf[Kept] | None = None, versions: Hashable = None) -> None:
+        self._charges_of, self._shelf, self._versions = charges_of, shelf, versions
+        self._own: Shelf[Kept] = Shelf()
+
+    def get(self, asked: Hashable) -> Kept | None:
+        """The kept answer, if the stored answers are those that it was made of."""
+        found = self._own.get(asked, self._charges_of)
+        if found is None and self._shelf is not None:
+            return self._shelf.get((self._versions, asked), self._charges_of)
+        return found
+
+    def put(self, asked: Hashable, kept: Kept, fingerprints: tuple[str, ...], *, for_all: bool = False) -> None:
+        """Keep an answer. for_all  whether nothing in it is of whoever asked"""
+        if for_all and self._shelf is not None:
+            self._shelf.put((self._versions, asked), kept, fingerprints, self._charges_of)
+        else:
+            self._own.put(asked, kept, fingerprints, self._charges_of)
 
 
 def asked_for(sql: str, parameters: Sequence[object] | Mapping[str, object], options: object) -> Hashable | None:

@@ -80,9 +80,9 @@ def answer(text: str, parameters: Parameters, world: World, key: str = "") -> An
         found = replace(_finished(bought, columns, world), remarks=told)
         if asked is not None and _is_kept(statement, found):
             own = [world.stored.fingerprint(part) for part in planned.plan.releases if part.release.parts]
-            world.recent.put(
-                asked, replace(found, rows=list(found.rows)), tuple(dict.fromkeys([*found.fingerprints, *own]))
-            )
+            names = tuple(dict.fromkeys([*found.fingerprints, *own]))
+            kept = replace(found, rows=list(found.rows))
+            world.recent.put(asked, kept, names, for_all=_is_for_all(found, bought.held))
         return found
     raise _with_prospect(refused, planned, world).with_traceback(None)
 
@@ -293,6 +293,12 @@ def _is_kept(query: Query, found: Answer) -> bool:
     if query.timed or query.options.fresh or not found.fingerprints:
         return False
     return len(found.rows) <= MOST_ROWS and is_plain(found.columns)
+
+
+def _is_for_all(found: Answer, held: Held) -> bool:
+    """True if nothing in an answer is of whoever asked first: no note of the guard on what they asked before, nothing off a cube that
+    is compared with their other answers, and no intervals that their own sandbox works out."""
+    return not found.notes and not held.narrow and found.accuracy.computed is None
 
 
 # --- statements that release nothing ----------------------------------------------------------------------------------

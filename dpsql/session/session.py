@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from dpsql.accounting.cubes import StoredCube
 from dpsql.accounting.ledger import Ledger
+from dpsql.answers.recent import Shelf
 from dpsql.core import cancellation
 from dpsql.core.cancellation import Cancellation, Worker, require_process
 from dpsql.core.errors import Error, error
@@ -33,8 +34,15 @@ Result = TypeVar("Result")
 class Session:
     """A dataset, an analyst and their options."""
 
-    def __init__(self, dataset: Dataset, ledger: Ledger, analyst: Analyst, noise: NoiseSource | None = None) -> None:
-        self._world = World(dataset, ledger, analyst, noise or SystemNoise())
+    def __init__(
+        self,
+        dataset: Dataset,
+        ledger: Ledger,
+        analyst: Analyst,
+        noise: NoiseSource | None = None,
+        shelf: Shelf[Answer] | None = None,
+    ) -> None:
+        self._world = World(dataset, ledger, analyst, noise or SystemNoise(), shelf)
         self._process = os.getpid()
         self._turn = threading.Lock()
         self._worker = Worker()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dpsql.accounting import remembered, spending
 from dpsql.accounting.ledger import Ledger
 from dpsql.answers.look_up import Stored
-from dpsql.answers.recent import Recent
+from dpsql.answers.recent import Recent, Shelf
 from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
 from dpsql.dataset.opening import VERSIONS_TABLE, Dataset, sandbox_memory, versions_table
@@ -41,7 +41,9 @@ class World:
     recent      the newest answers
     """
 
-    def __init__(self, dataset: Dataset, ledger: Ledger, analyst: Analyst, noise: NoiseSource) -> None:
+    def __init__(
+        self, dataset: Dataset, ledger: Ledger, analyst: Analyst, noise: NoiseSource, shelf: Shelf[Answer] | None
+    ) -> None:
         self.dataset, self.ledger, self.analyst = dataset, ledger, analyst
         self.identities = Identities(dataset.schema)
         self.settings: dict[str, Options] = {}
@@ -53,7 +55,8 @@ class World:
         approved = dataset.tables, dataset.moved, dataset.older
         self.stored = Stored(ledger, dataset.schema, analyst, self.identities, *approved)
         self.release = Buying(dataset, ledger, analyst, self.stored, noise, self.guard, self.identities.whole)
-        self.recent: Recent[Answer] = Recent(self.stored.charges_of)
+        shared = shelf if dataset.schema.privacy.shared_answers else None
+        self.recent: Recent[Answer] = Recent(self.stored.charges_of, shared, repr(approved))
 
     @property
     def schema(self) -> Schema:

@@ -38,10 +38,13 @@ def conditions() -> list[str]:
     )
 
 
-def ask(server: Served, clients: int, statements: int, users: tuple[str, ...], *, fresh: bool) -> Crowd:
+def ask(
+    server: Served, clients: int, statements: int, users: tuple[str, ...], *, fresh: bool, alike: bool = False
+) -> Crowd:
     """Each client asks its statements in turn.
 
     fresh  each statement is bought, also where others asked the same
+    alike  all clients ask the same, as those who look at one dashboard do
     """
     found, turn = Crowd(), threading.Lock()
 
@@ -50,7 +53,8 @@ def ask(server: Served, clients: int, statements: int, users: tuple[str, ...], *
             client.login(users[number % len(users)])
             for at in range(statements):
                 listed = conditions()
-                sql = SQL.format(client=number, number=at, condition=listed[(number * statements + at) % len(listed)])
+                who = 0 if alike else number
+                sql = SQL.format(client=who, number=at, condition=listed[(who * statements + at) % len(listed)])
                 said = client.query(("/* dpsql: fresh */ " if fresh else "") + sql)
                 with turn:
                     _count(found, said)

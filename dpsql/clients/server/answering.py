@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
+from dpsql.answers.recent import Shelf
 from dpsql.clients.dbapi.declared_json import pack_schema, shown_to
 from dpsql.clients.dbapi.packed import Json, pack, pack_error, packed_rows, read_parameters
 from dpsql.clients.server import reporting
@@ -36,6 +37,7 @@ class Answering:
         self._catalogs: dict[str, CatalogTables] = {}
         """Settings that the sessions have now."""
         self._current: Session | None = None
+        self._shelf: Shelf[Answer] = Shelf()
 
     def __enter__(self) -> Answering:
         return self
@@ -86,7 +88,7 @@ class Answering:
 
     def _session(self, analyst: str) -> Session:
         if analyst not in self._sessions:
-            self._sessions[analyst] = open_session(self._schema, analyst, None)
+            self._sessions[analyst] = open_session(self._schema, analyst, None, shelf=self._shelf)
             self._set[analyst] = ()
             if len(self._sessions) > MOST_SESSIONS:
                 name, oldest = self._sessions.popitem(last=False)

@@ -20,6 +20,8 @@ OPERATIONS = ("execute", "describe", "prepare", "explain", "price", "certificate
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 LONGEST_KEY = 200
+FEW_CHUNKS = 4
+"""Chunks of an answer that is sent at once."""
 MOST_SECONDS = 86_400.0
 _KNOWN = ("sql", "parameters", "settings", "accuracy", "seconds", "tickets")
 _STATUS = {"5": 403, "6": 403, "8": 400, "9": 500}
@@ -103,6 +105,8 @@ async def answer(op: str, reply: Reply, accepted: str) -> Response:
         return told({name: value for name, value in reply.head.items() if name != "more"})
     if ARROW in accepted:
         return Response(await asyncio.to_thread(_arrow, reply), media_type=ARROW, headers=_HEADERS)
+    if len(reply.chunks) <= FEW_CHUNKS:
+        return Response(b"".join(_json(reply)), media_type=JSON, headers=_HEADERS)
     return StreamingResponse(_json(reply), media_type=JSON, headers=_HEADERS)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dpsql.answers.recent import MOST, Recent, asked_for
+from dpsql.answers.recent import MOST, Recent, Shelf, asked_for
 
 
 @dataclass(slots=True)
@@ -116,3 +116,29 @@ def test_a_type_of_the_caller_is_not_kept() -> None:
 def test_names_that_are_no_text() -> None:
     assert asked_for("SELECT ?", {0: 5}, {}) != asked_for("SELECT ?", [5], {})  # type: ignore[dict-item]
     assert asked_for("SELECT ?", {"a": 1, 3: 1}, {}) is None  # type: ignore[dict-item]
+
+
+# --- what sessions keep together ------------------------------------------------------------------------------------------
+
+
+def test_rule_73_what_is_for_all_is_given_to_other_sessions() -> None:
+    stored, shelf = Stored({"a": 1}), Shelf[str]()
+    one: Recent[str] = Recent(stored.charges_of, shelf, "version")
+    other: Recent[str] = Recent(stored.charges_of, shelf, "version")
+    one.put("asked", "kept", ("a",), for_all=True)
+    one.put("own", "kept", ("a",))
+    assert (other.get("asked"), other.get("own"), one.get("own")) == ("kept", None, "kept")
+    stored.charges["a"] = 2
+    assert other.get("asked") is one.get("asked") is None
+
+
+def test_rule_61_another_version_of_the_data_has_another_answer() -> None:
+    stored, shelf = Stored({"a": 1}), Shelf[str]()
+    Recent(stored.charges_of, shelf, "one").put("asked", "kept", ("a",), for_all=True)
+    assert Recent(stored.charges_of, shelf, "two").get("asked") is None
+
+
+def test_without_a_shelf_it_is_kept_all_the_same() -> None:
+    recent: Recent[str] = Recent(Stored({"a": 1}).charges_of)
+    recent.put("asked", "kept", ("a",), for_all=True)
+    assert recent.get("asked") == "kept"
