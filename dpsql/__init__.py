@@ -49,8 +49,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 apilevel = "2.0"
+"""Version of PEP 249."""
 threadsafety = 1
+"""PEP 249: threads may share the module, not a connection."""
 paramstyle = "qmark"
+"""PEP 249: parameters are written as ?; $1, :name and $name are read too."""
 
 
 def connect(

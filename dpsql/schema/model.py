@@ -295,7 +295,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The whole declaration. `folder` is where relative paths start; analysts is None where none are declared."""
+    """Declared: name, source, ledger, privacy, guard, tables, analysts, roles, reservations, limits, refresh; folder of its paths."""
 
     name: str
     source: str

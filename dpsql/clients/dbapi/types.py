@@ -33,24 +33,32 @@ class TypeObject:
 
 
 STRING = TypeObject("STRING", "VARCHAR", "ENUM", "UUID")
+"""Texts."""
 BINARY = TypeObject("BINARY", "BLOB", "BIT")
+"""Bytes and bits."""
 NUMBER = TypeObject(
     "NUMBER",
     *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL"),
 )
+"""Numbers, and booleans."""
 DATETIME = TypeObject(
     "DATETIME",
     *("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"),
     "INTERVAL",
 )
+"""Dates, times, timestamps and intervals."""
 ROWID = TypeObject("ROWID")
 """No column is of it: rows have no ids."""
 
 Date = datetime.date
+"""Constructor of a day."""
 Time = datetime.time
+"""Constructor of a time of day."""
 Timestamp = datetime.datetime
+"""Constructor of a day with its time."""
 Binary = bytes
+"""Constructor of bytes."""
 
 
 def DateFromTicks(ticks: float) -> datetime.date:
