@@ -87,6 +87,23 @@ def tables(schema: Schema) -> tuple[list[str], list[Sequence[str]]]:
     return ["table", "what", "columns", "key"], list(rows)
 
 
+def tables_with_limits(schema: Schema) -> tuple[list[str], list[Sequence[str]]]:
+    """The declared tables with what one person can have in them, and where their rows lead: a header and rows of text."""
+    rows = [
+        (t.name, kind(t, schema), _most(t.max_rows_per_unit), _most(t.max_groups_per_unit), _leads(t), t.source)
+        for t in schema.tables
+    ]
+    return ["table", "what", "rows of a person", "groups of a person", "references", "source"], list(rows)
+
+
+def _most(limit: int | None) -> str:
+    return "" if limit is None else f"at most {limit:,}"
+
+
+def _leads(table: Table) -> str:
+    return ", ".join(f"{'+'.join(r.columns)} to {r.table}" for r in table.references)
+
+
 def columns(table: Table) -> tuple[list[str], list[Sequence[str]]]:
     """The declared columns of a table."""
     rows = [(c.name, str(c.sqltype), domain_text(c), notes(c, table)) for c in table.columns]

@@ -73,7 +73,16 @@ def _value(name: str, parameters: Parameters) -> object:
             return parameters[name]
     elif name.isascii() and name.isdigit() and len(name) < 6 and 1 <= int(name) <= len(parameters):
         return parameters[int(name) - 1]
-    raise error(108, f"the placeholder {name!r} has no value", hint="give one value for each placeholder")
+    raise error(108, f"the placeholder {name!r} has no value", hint=_of_kind(name, parameters))
+
+
+def _of_kind(name: str, parameters: Parameters) -> str:
+    """Say which parameters go with a placeholder, where those that are given are of the other kind."""
+    if isinstance(parameters, Mapping) and name.isdigit():
+        return "? and $1 take a list: give [value]; with a dictionary write :name"
+    if not isinstance(parameters, Mapping) and len(parameters) and not name.isdigit():
+        return f'a name takes a dictionary: give {{"{name[:40]}": value}}; with a list write ?'
+    return "give one value for each placeholder"
 
 
 def _typed(text: str, sqltype: str) -> exp.Expression:

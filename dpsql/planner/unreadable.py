@@ -51,7 +51,10 @@ def _likely(tokens: Sequence[Token], at: int) -> str:
     """Suggest a change, by the words around the place where the parser stopped."""
     words = [t.text.upper() for t in tokens[max(0, at - 4) : at + 1]]
     before, here = words[-2] if at else "", words[-1]
-    if here == "S" and "%" in words:
+    after = tokens[at + 1].text.upper() if at + 1 < len(tokens) else ""
+    if (here == "S" and "%" in words) or (here == "%" and after in ("S", "(")):
+        if "IN" in words:
+            return "write IN (?, ?), with one ? for each value, and give the values beside the statement"
         return "write ? for a parameter, and give its value beside the statement"
     if here in ("`", "["):
         return 'write names as they are, or in double quotes: "site"'

@@ -21,7 +21,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.clients.cli.main import main
 from dpsql.clients.dbapi.connection import Connection
 from dpsql.clients.repl.completion import complete
-from dpsql.clients.terminal.show import MODES, show
+from dpsql.clients.terminal.show import MODES, ResultStyle, show
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless, harmless_json
 from dpsql.dataset import owner
@@ -209,7 +209,7 @@ def test_c10_results(asked: Connection, mode: str, terminal: bool) -> None:
     """A terminal obeys nothing in any mode. A file of csv and tsv holds the values as they are: it is read by programs."""
     for sql in ASKED:
         out = Terminal() if terminal else io.StringIO()
-        show(asked.execute(sql), mode, out, bars=True, width=80)
+        show(asked.execute(sql), mode, out, ResultStyle(bars=True, width=80))
         if terminal or mode not in ("csv", "tsv"):
             clean(out.getvalue())
         if mode == "json":

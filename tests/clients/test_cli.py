@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -20,7 +21,7 @@ from unittest.mock import patch
 import duckdb
 import pytest
 
-from dpsql.clients.cli.main import VERBS, main
+from dpsql.clients.cli.main import HELPING, OPTIONS, SERVING, VERBS, main
 from dpsql.clients.terminal.show import MODES
 from tests.support.copies import unused
 
@@ -615,3 +616,55 @@ def test_check_verifies_the_ledger(schema: Path) -> None:
         edited.execute("UPDATE charge SET statement = 'SELECT 1'")
         edited.commit()
     refused(dpsql("check", str(schema)), "705", 4)
+
+
+# --- help and completion ----------------------------------------------------------------------------------------------------
+
+
+def test_help_of_everything_and_of_one_verb() -> None:
+    assert dpsql("help").stdout == dpsql("--help").stdout
+    assert "exit codes" in dpsql("help").stdout
+    for verb in (*VERBS, *SERVING):
+        shown = dpsql("help", verb)
+        assert shown.returncode == 0 and shown.stdout.startswith(f"usage: dpsql {verb}")
+    assert "write one of init, check" in refused(dpsql("help", "chek"), "802", 2)
+    assert re.fullmatch(r"dpsql \d+\.\d+\.\d+\n", dpsql("--version").stdout)
+
+
+COMPLETED = [
+    (["dpsql", "pra"], "practice"),
+    (["dpsql", "tune", "--p"], "--plot"),
+    (["dpsql", "x.toml", "--mode", "jsonl"], "jsonl"),
+    (["dpsql", "x.toml", "--acc"], "--accuracy"),
+    (["dpsql", "help", "ref"], "refresh"),
+    (["dpsql", "completion", "f"], "fish"),
+]
+
+
+@pytest.mark.parametrize(("words", "completed"), COMPLETED)
+def test_bash_completes(words: list[str], completed: str) -> None:
+    asked = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _dpsql; echo ${{COMPREPLY[@]}}"
+    text = dpsql("completion", "bash").stdout + asked
+    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=True, cwd="/")
+    assert done.stdout.split() == [completed]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_names_every_verb_and_option(shell: str) -> None:
+    text = dpsql("completion", shell).stdout
+    for word in (
+        *VERBS,
+        *SERVING,
+        *HELPING,
+        *MODES,
+        *(option.removeprefix("--") for option in OPTIONS),
+        "prepare",
+        "failures",
+    ):
+        assert word in text
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=text, text=True, check=True)
+
+
+def test_another_shell_is_refused() -> None:
+    assert "write dpsql completion bash | zsh | fish" in refused(dpsql("completion", "tcsh"), "802", 2)

@@ -196,8 +196,69 @@ def test_closing(connection: dpsql.Connection) -> None:
         assert code(action) == "DPSQL-802"
 
 
-def test_executemany_is_refused(connection: dpsql.Connection) -> None:
-    assert code(connection.cursor().executemany, "SELECT COUNT(*) FROM person", []) == "DPSQL-802"
+def test_executemany_asks_each_and_shows_one_price(connection: dpsql.Connection) -> None:
+    sql = "SELECT ? AS site, COUNT(*) AS people FROM person WHERE site = ?"
+    cursor = connection.executemany(sql, [(1, 1), (2, 2), (3, 3)])
+    one, two, three = (connection.execute(sql, [site, site]) for site in (1, 2, 3))
+    rows = [cursor.fetchone() for cursor in (one, two, three)]
+    assert cursor.rowcount == 3 and cursor.fetchall() == rows
+    assert cursor.accuracy == [one.accuracy[0], two.accuracy[0], three.accuracy[0]]
+    assert cursor.accuracy[-1][1] is not None and len(cursor._intervals(1, 3)) == 2
+    price = cursor.privacy
+    assert (price.epsilon, price.releases, price.cached) == (Fraction(3, 10), 3, False)
+    assert price.remaining == one.privacy.remaining == Fraction(37, 10)
+    assert one.privacy.cached and len(cursor.certificates) == 3
+    assert [name for name, *_ in cursor.with_ends().description or []] == [
+        "site",
+        "people",
+        "people_low",
+        "people_high",
+    ]
+    again = connection.executemany(sql, [(1, 1), (2, 2)])
+    assert again.privacy.cached and again.privacy.epsilon == 0
+
+
+def test_executemany_charges_nothing_where_one_is_refused(connection: dpsql.Connection) -> None:
+    sql = "SELECT COUNT(*) AS people FROM person WHERE site = ?"
+    cursor = connection.cursor()
+    assert code(cursor.executemany, sql, [[1], ["two"]]) == "DPSQL-106"
+    assert code(cursor.executemany, sql, [[1], [[1, 2]]]) == "DPSQL-108"
+    assert code(cursor.executemany, "SELECT * FROM person WHERE site = ?", [[1]]) == "DPSQL-301"
+    assert code(cursor.executemany, sql, []) == "DPSQL-108"
+    assert code(cursor.executemany, "SELECT COUNT(*) FROM person", []) == "DPSQL-802"
+    assert connection.execute("SELECT 1").privacy.remaining == 4
+
+
+def test_as_duckdbs_users_type_it(connection: dpsql.Connection) -> None:
+    sql = "SELECT plan FROM plan WHERE plan < $most ORDER BY plan"
+    assert connection.sql(sql, params={"most": 3}).fetchall() == [(1,), (2,)]
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    assert list(connection.sql("SELECT plan FROM plan").df().columns) == ["plan"]
+    assert connection.sql("SELECT plan FROM plan").pl().columns == ["plan"]
+    assert connection.sql("SELECT plan FROM plan").arrow().column_names == ["plan"]
+    frame = connection.sql("SELECT COUNT(*) AS n FROM person").df(accuracy=True)
+    assert list(frame.columns) == ["n", "n_low", "n_high"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters", "hint"),
+    [
+        ("site = %s", [1], "write ? for a parameter"),
+        ("site = %(site)s", {"site": 1}, "write ? for a parameter"),
+        ("site IN %s", [(1, 2)], "write IN (?, ?), with one ? for each value"),
+        ("site IN (?)", [[1, 2]], "write IN (?, ?), with one ? for each value"),
+        ("site = ANY(?)", [[1, 2]], "write IN (?, ?), with one ? for each value"),
+        ("site = ?", {"site": 1}, "? and $1 take a list: give [value]; with a dictionary write :name"),
+        ("site = :site", [1], 'a name takes a dictionary: give {"site": value}; with a list write ?'),
+    ],
+)
+def test_other_libraries_parameters_are_told_how_to_write_it(
+    connection: dpsql.Connection, sql: str, parameters: object, hint: str
+) -> None:
+    with pytest.raises(dpsql.Error) as raised:
+        connection.execute(f"SELECT COUNT(*) FROM person WHERE {sql}", parameters)  # type: ignore[arg-type]
+    assert hint in str(raised.value)
 
 
 def test_objects_show_and_pickle_nothing(connection: dpsql.Connection) -> None:

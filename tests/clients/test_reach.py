@@ -192,7 +192,7 @@ def test_public_names_are_those_that_are_known(connection: dpsql.Connection) -> 
     """A new public name is looked at here before it can lead somewhere."""
     errors = {name for name in dpsql.__all__ if isinstance(getattr(dpsql, name), type) and name.endswith("Error")}
     known = {"close", "commit", "cursor", "execute", "executemany", "explain", "interrupt", "price", "rollback"}
-    known |= {"analyst", "schema", "Warning", "messages", "in_memory", "describe"}
+    known |= {"analyst", "schema", "Warning", "messages", "in_memory", "describe", "sql"}
     assert {name for name in dir(connection) if name[0] != "_"} - errors == known
     assert {name for name in dir(connection.cursor()) if name[0] != "_"} == {
         *(
@@ -208,6 +208,6 @@ def test_public_names_are_those_that_are_known(connection: dpsql.Connection) -> 
         ),
         *("fetch_arrow_table", "fetch_df", "fetch_polars", "fetchall", "fetchmany", "fetchone", "lastrowid"),
         *("messages", "notes", "plan", "privacy", "rowcount", "rownumber", "scroll", "setinputsizes", "setoutputsize"),
-        "with_ends",
+        *("arrow", "df", "pl", "with_ends"),
     }
     assert not any(isinstance(value, Session) for _, value in inside(connection))

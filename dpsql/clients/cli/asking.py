@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import dpsql
 from dpsql.clients.cli.complaints import complain
-from dpsql.clients.terminal.show import FOR_PEOPLE, show, status
+from dpsql.clients.terminal.show import FOR_PEOPLE, ResultStyle, show, status
 from dpsql.clients.terminal.statements import TypedStatement, read_text, split
 from dpsql.core.errors import Error, error
 from dpsql.core.escaping import harmless
@@ -77,9 +77,8 @@ class ResultWriter:
         self._beside = out if self._people else sys.stderr
         seen = self._people or self._beside.isatty()
         self._status: bool = options.status if options.status is not None else seen
-        self._bars: bool = options.accuracy
-        self._width = shutil.get_terminal_size().columns if terminal else None
-        self._colour = terminal and coloured()
+        width = shutil.get_terminal_size().columns if terminal else None
+        self._how = ResultStyle(options.accuracy, width, terminal and coloured())
         self._written = 0
         _encode(out, "backslashreplace" if self._people or terminal else None)
 
@@ -103,7 +102,7 @@ class ResultWriter:
         if self._written and cursor.description and self._mode in SEPARATED:
             self._out.write("\n")
         self._written += bool(cursor.description)
-        rows = show(cursor, self._mode, self._out, bars=self._bars, width=self._width, colour=self._colour)
+        rows = show(cursor, self._mode, self._out, self._how)
         if not self._people:
             self._out.flush()
         return rows

@@ -18,6 +18,7 @@ from dpsql.clients.terminal.show import MODES
 OPTIONS = ("--accuracy", "--analyst", "--help", "--ledger", "--mode", "--no-status", "--status", "--version")
 VERBS = ("init", "check", "tune", "practice", "refresh", "budget", "guard")
 SERVING = ("serve", "user")
+HELPING = ("help", "completion")
 EPILOG = """without -c and -f, statements are read from standard input; in a terminal, a session opens.
 
 owner's verbs:
@@ -36,6 +37,10 @@ owner's verbs:
   dpsql guard SCHEMA    what the guard remembers of charged statements; --forget 3,5-7 lets it forget some
   dpsql serve SCHEMA... answer analysts who come with PostgreSQL's protocol: psql, any driver, any tool; with --http also over HTTP
   dpsql user VERB ...   add, token, owner, list, remove: who may log in to the server, with which password and which tokens
+
+  dpsql help [VERB]     this page, or that of one verb
+  dpsql completion SHELL
+                        what bash, zsh or fish need to complete dpsql's words: eval "$(dpsql completion bash)"
 
 exit codes: 0 answered, 1 refused, 2 usage or schema, 3 budget exhausted, 4 engine or ledger failure, 130 interrupted"""
 
@@ -73,6 +78,10 @@ def _run(given: list[str]) -> int:
             from dpsql.clients.cli.serving import run as run_server
 
             return run_server(given[0], given[1:])
+        if given and given[0] in HELPING:
+            from dpsql.clients.cli.helping import run as run_help
+
+            return run_help(given[0], given[1:])
         return _ask(given)
     except Error as problem:
         return complain(problem, str(problem))
@@ -84,7 +93,7 @@ def _close_output() -> None:
 
 
 def _ask(given: list[str]) -> int:
-    parser = _parser()
+    parser = parser_of_questions()
     options, unread = parser.parse_known_args(given)
     if unread:
         parser.error(_meant(unread[0], options.schema))
@@ -100,11 +109,12 @@ def _meant(word: str, schema: str) -> str:
     if word.startswith("-"):
         near = difflib.get_close_matches(word.partition("=")[0], OPTIONS, 1, 0.7)
         return f"there is no option {word}; " + (f"did you mean {near[0]}?" if near else "dpsql --help lists them")
-    verb = difflib.get_close_matches(schema, (*VERBS, *SERVING), 1, 0.7)
+    verb = difflib.get_close_matches(schema, (*VERBS, *SERVING, *HELPING), 1, 0.7)
     return f"did you mean dpsql {verb[0]}?" if verb else f"{word} has no option before it; write a statement behind -c"
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of_questions() -> argparse.ArgumentParser:
+    """The parser of a command line that names a schema first."""
     parser = argparse.ArgumentParser(
         prog="dpsql",
         description="Ask SQL questions about private data and get differentially private answers.",

@@ -30,7 +30,7 @@ def _say(line: str) -> None:
 def _serve(given: Sequence[str]) -> int:
     from dpsql.clients.server.supervisor import Supervisor
 
-    options = _serve_parser().parse_args(given)
+    options = serve_parser().parse_args(given)
     return Supervisor(
         ServeOptions(
             schemas=tuple(map(Path, options.schemas)),
@@ -47,7 +47,7 @@ def _serve(given: Sequence[str]) -> int:
     ).run()
 
 
-def _serve_parser() -> argparse.ArgumentParser:
+def serve_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dpsql serve",
         description="Answer analysts over PostgreSQL's protocol and HTTP; data, ledger and budgets stay here.",
@@ -81,7 +81,7 @@ def _count(text: str) -> int:
 
 
 def _user(given: Sequence[str]) -> int:
-    options = _user_parser().parse_args(given)
+    options = user_parser().parse_args(given)
     schema = read_schema(options.schema)
     path = options.users or users.users_file(schema)
     match options.verb:
@@ -118,7 +118,7 @@ def _password(name: str) -> str:
     return first
 
 
-def _user_parser() -> argparse.ArgumentParser:
+def user_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dpsql user", description="Who may log in to the server: analysts of a schema."
     )

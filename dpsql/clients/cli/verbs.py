@@ -36,7 +36,7 @@ _DESCRIPTIONS = {
 
 def run(verb: str, given: Sequence[str]) -> int:
     """Run one verb with what stands behind it, and return the exit code. Raises dpsql.Error."""
-    options = _parser(verb).parse_args(given)
+    options = parser_of(verb).parse_args(given)
     if verb == "budget" and options.failures:
         _show_failures(options)
     elif text := _report(verb, options):
@@ -44,7 +44,8 @@ def run(verb: str, given: Sequence[str]) -> int:
     return 0
 
 
-def _parser(verb: str) -> argparse.ArgumentParser:
+def parser_of(verb: str) -> argparse.ArgumentParser:
+    """The parser of what stands behind a verb."""
     parser = argparse.ArgumentParser(prog=f"dpsql {verb}", description=_DESCRIPTIONS[verb])
     parser.add_argument("target", metavar="SOURCE" if verb == "init" else "SCHEMA")
     if verb != "init":

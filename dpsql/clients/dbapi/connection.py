@@ -116,8 +116,12 @@ class Connection:
         """A new cursor that has executed one statement."""
         return self.cursor().execute(sql, parameters)
 
+    def sql(self, query: str, *, params: Parameters | None = None) -> Cursor:
+        """`execute`, as DuckDB's users write it: `connection.sql("SELECT ...").df()`."""
+        return self.execute(query, params)
+
     def executemany(self, sql: str, seq_of_parameters: Iterable[Parameters]) -> Cursor:
-        """A new cursor that has executed one statement without a result; see Cursor.executemany."""
+        """A new cursor that has executed one statement once for each of some parameters; see Cursor.executemany."""
         return self.cursor().executemany(sql, seq_of_parameters)
 
     def explain(self, sql: str, parameters: Parameters = ()) -> str:

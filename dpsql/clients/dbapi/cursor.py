@@ -62,6 +62,7 @@ class Connected(Protocol):
     def _has_result(self, sql: str, parameters: Parameters) -> bool: ...
     def cursor(self) -> Cursor: ...
     def explain(self, sql: str, parameters: Parameters = ()) -> str: ...
+    def price(self, sql: str, parameters: Parameters = ()) -> StatementPrice: ...
     @property
     def in_memory(self) -> bool: ...
     def commit(self) -> None: ...
@@ -123,17 +124,28 @@ class Cursor:
         return self
 
     def executemany(self, sql: str, seq_of_parameters: Iterable[Parameters]) -> Cursor:
-        """Run a statement without a result, such as SET, once for each of some parameters.
+        """Run a statement once for each of some parameters; its result is the rows of all of them, in their order, and
+        `privacy` the price of all of them together.
 
-        Raises 802 for one with a result: every question has a price of its own, and PEP 249 leaves it undefined.
+        Each is planned before the first is charged, so what would be refused costs nothing. Where a later one fails all the same, the
+        earlier ones stay charged, and stored: they are free when they are asked again. Raises 802 for a question without parameters.
         """
         self._check_open()
         self._forget()
         each = [_checked(parameters) for parameters in seq_of_parameters]
-        if self._connection._has_result(sql, each[0] if each else ()):
-            raise error(802, "executemany is for statements without results", hint="call execute once per question")
+        if not self._connection._has_result(sql, each[0] if each else ()):
+            for parameters in each:
+                self.execute(sql, parameters)
+            return self
+        if not each:
+            raise error(802, "executemany was given no parameters", hint="give a list of them, or call execute")
         for parameters in each:
-            self.execute(sql, parameters)
+            self._connection.price(sql, parameters)
+        answers = [self._connection._execute(sql, parameters) for parameters in each]
+        from dpsql.session.together import together
+
+        self._answer, self._asked = together(answers), (sql, each[-1], self._connection._settings)
+        self.messages = [(errors.Warning, errors.Warning(note)) for note in self._answer.notes]
         return self
 
     def setinputsizes(self, sizes: Sequence[object]) -> None:
@@ -287,6 +299,18 @@ class Cursor:
         from dpsql.clients.dbapi.frames import polars_frame
 
         return self._all_as(polars_frame, accuracy)
+
+    def df(self, *, accuracy: bool = False) -> pandas.DataFrame:
+        """`fetch_df`, as DuckDB's users write it."""
+        return self.fetch_df(accuracy=accuracy)
+
+    def pl(self, *, accuracy: bool = False) -> polars.DataFrame:
+        """`fetch_polars`, as DuckDB's users write it."""
+        return self.fetch_polars(accuracy=accuracy)
+
+    def arrow(self, *, accuracy: bool = False) -> pyarrow.Table:
+        """`fetch_arrow_table`, as DuckDB's users write it."""
+        return self.fetch_arrow_table(accuracy=accuracy)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows that are left, for any library that reads Arrow's PyCapsule interface; needs pyarrow."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dpsql.clients import declared
 from dpsql.clients.output.prices import number
-from dpsql.clients.output.table import fitted, vertical
+from dpsql.clients.output.table import MOST_ROWS, fitted, vertical
 from dpsql.clients.repl.desk import Desk
 from dpsql.clients.repl.scanner import entries
 from dpsql.clients.terminal import show as output
@@ -54,6 +54,14 @@ def describe(desk: Desk, argument: str) -> None:
     if table is not None:
         _draw(desk, *declared.columns(table))
         desk.screen.tell(declared.limits(table, desk.schema) + ".", "faint")
+
+
+def describe_more(desk: Desk, argument: str) -> None:
+    """The tables with the limits of one person in them, and the columns that lead to the person."""
+    if argument:
+        describe(desk, argument)
+        return
+    _draw(desk, *declared.tables_with_limits(desk.schema))
 
 
 def domain(desk: Desk, argument: str) -> None:
@@ -112,7 +120,8 @@ def budget(desk: Desk, argument: str) -> None:
     cursor = desk.run(_BUDGET)
     if cursor is not None:
         with cursor:
-            output.show(cursor, "table", desk.screen.out, width=desk.screen.width, colour=desk.screen.colour)
+            how = output.ResultStyle(width=desk.screen.width, colour=desk.screen.colour)
+            output.show(cursor, "table", desk.screen.out, how)
         default = number(desk.schema.privacy.query.epsilon)
         desk.screen.tell(
             f"In epsilon. statements_left are those of the owner's price, {default}; SHOW LEDGER; lists yours.", "faint"
@@ -161,10 +170,32 @@ def timing(desk: Desk, argument: str) -> None:
 
 
 def expanded(desk: Desk, argument: str) -> None:
+    if argument.lower() == "auto":
+        desk.mode, desk.auto = "table", True
+        desk.screen.tell("Results have one line a row, and one line a value where that is wider than the screen.")
+        return
     chosen = _switched(desk, argument, desk.mode == "vertical", "\\x")
     if chosen is not None:
-        desk.mode = "vertical" if chosen else "table"
+        desk.mode, desk.auto = "vertical" if chosen else "table", False
         desk.screen.tell(f"Results have one line a {'value' if chosen else 'row'}.")
+
+
+def most_rows(desk: Desk, argument: str) -> None:
+    """The most rows of a table that are drawn."""
+    if argument and not (argument.isascii() and argument.isdigit() and int(argument[:9]) > 0 and len(argument) < 10):
+        desk.screen.tell("Write \\maxrows 100", "error")
+        return
+    desk.most = int(argument or MOST_ROWS)
+    desk.screen.tell(f"A table shows at most {desk.most:,} rows; files and the other modes have all of them.")
+
+
+def paging(desk: Desk, argument: str) -> None:
+    chosen = _switched(desk, argument, desk.pages, "\\pager")
+    if chosen is not None:
+        desk.pages = chosen
+        desk.screen.tell(
+            "What is taller than the screen goes through the pager." if chosen else "Results are not paged."
+        )
 
 
 def _switched(desk: Desk, argument: str, now: bool, name: str) -> bool | None:
@@ -195,7 +226,7 @@ def output_to(desk: Desk, argument: str) -> None:
     """Results to a file, until another `\\o`; what stands under them stays on the screen."""
     if argument:
         try:
-            opened = open(_path(argument), "w", encoding="utf-8")  # noqa: SIM115
+            opened = open(path_of(argument), "w", encoding="utf-8")  # noqa: SIM115
         except OSError as problem:
             desk.screen.tell(f"{argument} cannot be written: {problem.strerror}", "error")
             return
@@ -208,7 +239,7 @@ def output_to(desk: Desk, argument: str) -> None:
 
 def read(desk: Desk, argument: str) -> None:
     """The statements and commands of a file, up to the first that is not answered."""
-    path = _path(argument)
+    path = path_of(argument)
     if not argument:
         desk.screen.tell("Write \\i FILE", "error")
         return
@@ -230,7 +261,8 @@ def read(desk: Desk, argument: str) -> None:
         desk.reading -= 1
 
 
-def _path(argument: str) -> Path:
+def path_of(argument: str) -> Path:
+    """The file that an argument names."""
     return Path(argument.strip("'\"")).expanduser()
 
 

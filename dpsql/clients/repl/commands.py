@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dpsql.clients.declared import domain_text, kind, name_sql, table_sql
-from dpsql.clients.repl import actions
+from dpsql.clients.repl import actions, again
 from dpsql.clients.repl.banner import help_text
 from dpsql.clients.repl.completion import Candidate, complete
 from dpsql.clients.repl.desk import Desk
 from dpsql.clients.terminal.show import MODES
 from dpsql.schema.model import Schema
-
-SWITCH = ("on", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +38,20 @@ def _help(desk: Desk, argument: str) -> None:
 
 COMMANDS: tuple[Command, ...] = (
     Command(("d", "dt", "tables", "schema"), "[TABLE]", "the tables, or the columns of one (\\dt, .tables, .schema)", actions.describe),
+    Command(("dt+", "d+"), "", "the tables, with limits of one person and the columns that lead to the person", actions.describe_more),
     Command(("domain",), "TABLE.COLUMN", "which values are declared of a column", actions.domain),
     Command(("budget",), "", "what is spent and what is left", actions.budget),
     Command(("explain",), "[SQL]", "price, error and reasons of a statement, before it is asked: free", actions.explain),
     Command(("eps", "epsilon"), "[NUMBER]", "the price of statements from now on; without a number the owner's", actions.price),
     Command(("accuracy",), "[on|off]", "the 95 % error beside each number", actions.accuracy),
-    Command(("x", "expanded"), "[on|off]", "one line a value, for wide results", actions.expanded),
+    Command(("x", "expanded"), "[on|off|auto]", "one line a value; auto: where a row is wider than the screen", actions.expanded),
     Command(("mode",), "[MODE]", f"how results look: {', '.join(MODES)}", actions.mode),
+    Command(("maxrows",), "[NUMBER]", "the most rows that a table shows", actions.most_rows),
+    Command(("pager",), "[on|off]", "whether what is taller than the screen goes through $PAGER", actions.paging),
     Command(("o", "output"), "[FILE]", "write results to a file; without one to the screen again", actions.output_to),
+    Command(("g",), "[FILE]", "the statement that was written last, once more: the stored answer is free", again.repeat),
+    Command(("e", "edit"), "[FILE]", "write it, or a file, in $EDITOR; what comes back is asked", again.edit),
+    Command(("s", "history"), "[FILE]", "what was written before", again.history),
     Command(("i", "read"), "FILE", "run the statements of a file", actions.read),
     Command(("timing", "timer"), "[on|off]", "whether the status says how long it took", actions.timing),
     Command(("watch",), "[SECONDS]", "the last statement again and again: the stored answer, free", actions.watch),
@@ -100,6 +104,11 @@ def candidates(line: str, schema: Schema) -> Iterator[Candidate]:
     yield from _arguments(name.lower(), argument.lstrip(), schema)
 
 
+def _words(command: Command | None) -> list[str]:
+    """The words that an argument is one of; [] where it is none of some words."""
+    return command.argument.strip("[]").split("|") if command is not None and "|" in command.argument else []
+
+
 def _arguments(name: str, written: str, schema: Schema) -> Iterator[Candidate]:
     command = BY_NAME.get(name)
     match command.names[0] if command is not None else "":
@@ -114,7 +123,7 @@ def _arguments(name: str, written: str, schema: Schema) -> Iterator[Candidate]:
             yield from complete(written, len(written), schema, candidates)
             return
         case _:
-            listed = [(word, "") for word in SWITCH] if command is not None and command.argument == "[on|off]" else []
+            listed = [(word, "") for word in _words(command)]
     for text, about in listed:
         if text.lower().startswith(written.lower()):
             yield Candidate(text, len(written), about)

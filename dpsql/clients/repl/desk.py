@@ -9,8 +9,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 from dpsql.clients.output.prices import amounts, budget_left, left, number
+from dpsql.clients.output.table import MOST_ROWS
 from dpsql.clients.repl import running
 from dpsql.clients.repl.interrupts import Interrupts
+from dpsql.clients.repl.pager import HeldText, page
 from dpsql.clients.repl.scanner import is_command
 from dpsql.clients.repl.screen import Screen
 from dpsql.clients.terminal import show as output
@@ -50,6 +52,10 @@ class Reader(Protocol):
         """True if the answer is yes."""
         ...
 
+    def remembered(self) -> list[str]:
+        """Entries so far, the latest last."""
+        ...
+
 
 @dataclass(slots=True)
 class Desk:
@@ -60,9 +66,13 @@ class Desk:
     act      does what a line with a command says
     mode     one of output.MODES
     bars     whether error bars are drawn in the table
+    auto     whether a table that is wider than the screen has one line a value
+    most     the most rows of a table that are drawn
+    pages    whether what is taller than the screen goes through the pager
     timing   whether the status says how long it took
     results  where results go: the screen's output, or a file
     last     the last question that was answered, or ""
+    written  the last statements that were written, answered or not, or ""
     told     whether it was said what an error is
     reading  how many files are being read, one inside another
     interrupts  the handler of Ctrl-C
@@ -76,9 +86,13 @@ class Desk:
     act: Act
     mode: str = "table"
     bars: bool = False
+    auto: bool = False
+    most: int = MOST_ROWS
+    pages: bool = True
     timing: bool = True
     results: TextIO = field(default_factory=lambda: sys.stdout)
     last: str = ""
+    written: str = ""
     told: bool = False
     reading: int = 0
     interrupts: Interrupts = field(default_factory=Interrupts)
@@ -100,6 +114,8 @@ class Desk:
         if is_command(entry):
             self.act(self, entry)
             return True
+        if entry.strip() and not self.reading:
+            self.written = entry
         return not entry.strip() or all(self.ask(one.sql, explained=one.explains) for one in split(entry))
 
     def ask(self, sql: str, *, explained: bool = False) -> bool:
@@ -151,13 +167,21 @@ class Desk:
         if outcome.problem is not None:
             self._failed(outcome)
         else:
-            self.screen.say(harmless(outcome.result(), kept="\n"))
+            self.page(harmless(outcome.result(), kept="\n") + "\n")
 
     def results_to(self, out: TextIO) -> None:
         """Write results there from now on."""
         before, self.results = self.results, out
         if before is not self.screen.out:
             before.close()
+
+    def page(self, text: str) -> None:
+        """Show a text, through the pager where it is taller than the screen."""
+        if self.pages:
+            page(text, self.screen)
+        else:
+            self.screen.out.write(text)
+            self.screen.out.flush()
 
     def left(self) -> StatementPrice:
         """Remaining budget now; a statement about the declared tables tells."""
@@ -185,21 +209,28 @@ class Desk:
             self.screen.say("set for this session")
             return
         taken = seconds if self.timing else None
-        if explained:
-            lines = [str(row[0]) for row in cursor.fetchall()]
-            self.results.write(harmless("\n".join(lines), kept="\n") + "\n")
-            rows = len(lines)
-        else:
-            width = None if self.to_file else self.screen.width
-            colour = self.screen.colour and not self.to_file
-            rows = output.show(cursor, self.mode, self.results, bars=self.bars, width=width, colour=colour)
+        held = HeldText(self.screen) if not self.to_file and (explained or self.mode in output.FOR_PEOPLE) else None
+        rows = self._write(cursor, held or self.results, explained=explained)
         self.results.flush()
+        if held is not None:
+            self.page(held.getvalue())
         self.screen.say(output.status(cursor, rows, taken), "faint")
         for note in cursor.notes:
             self.screen.tell(f"note: {note}")
         if cursor.privacy.releases and not self.told:
             self.told = True
             self.screen.tell(FIRST, "faint")
+
+    def _write(self, cursor: Cursor, out: TextIO, *, explained: bool) -> int:
+        """Write the rows of a result, and return their number."""
+        if explained:
+            lines = [str(row[0]) for row in cursor.fetchall()]
+            out.write(harmless("\n".join(lines), kept="\n") + "\n")
+            return len(lines)
+        width = None if self.to_file else self.screen.width
+        colour = self.screen.colour and not self.to_file
+        how = output.ResultStyle(self.bars, width, colour, self.most, self.auto)
+        return output.show(cursor, self.mode, out, how)
 
     def complain(self, problem: Error) -> None:
         """An error: what is wrong, where, and what to write instead; whether it cost anything, and what is left."""

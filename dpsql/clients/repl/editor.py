@@ -68,6 +68,10 @@ class Editor:
     def read(self) -> str:
         return str(self._session.prompt([("class:prompt", self._prompt)]))
 
+    def remembered(self) -> list[str]:
+        history = self._session.history
+        return list(reversed(list(history.load_history_strings()))) or history.get_strings()
+
     def confirm(self, question: str) -> bool:
         try:
             return str(self._questions.prompt(question)).strip().lower() in ("y", "yes")

@@ -9,12 +9,13 @@ from dpsql.clients.repl.scanner import is_complete
 
 
 class Plain:
-    """Python's own prompt: no keys, no colours, nothing remembered."""
+    """Python's own prompt: no keys, no colours, nothing remembered after the session."""
 
     def __init__(self, prompt: str, interrupts: Interrupts) -> None:
         self._prompt = prompt
         self._interrupts = interrupts
         self._more = f"{'... ':>{len(prompt)}}"
+        self._entries: list[str] = []
 
     def read(self) -> str:
         # a signal that restarts what it interrupts would be heard after the next line only
@@ -23,7 +24,11 @@ class Plain:
             text = input(self._prompt)
             while not is_complete(text):
                 text += "\n" + input(self._more)
+        self._entries += [text] if text.strip() else []
         return text
+
+    def remembered(self) -> list[str]:
+        return self._entries
 
     def confirm(self, question: str) -> bool:
         try:

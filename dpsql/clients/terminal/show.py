@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from dpsql.clients.output.bars import MARKED, error_bars, is_marked, with_bar
@@ -26,22 +27,34 @@ BATCH = 1000  # rows that are text at once
 _NUMBER = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|REAL|DECIMAL.*)", re.IGNORECASE)
 
 
-def show(
-    cursor: Cursor, mode: str, out: TextIO, *, bars: bool = False, width: int | None = None, colour: bool = False
-) -> int:
-    """Write the rows that the cursor still has, and return their number. A statement without a result writes nothing.
+@dataclass(frozen=True, slots=True)
+class ResultStyle:
+    """Settings of what is drawn.
 
-    bars    draw each noisy value with its 95 % error; in the modes that programs read, x_low and x_high stand beside x
+    bars    each noisy value with its 95 % error; in the modes that programs read, x_low and x_high stand beside x
     width   columns of the terminal: a table is cut to it, or drawn one line a value where that would leave nothing to read
     colour  with ANSI colours
+    most    rows of a table
+    auto    a table that is wider than the terminal is drawn one line a value, with nothing cut
     """
+
+    bars: bool = False
+    width: int | None = None
+    colour: bool = False
+    most: int = MOST_ROWS
+    auto: bool = False
+
+
+def show(cursor: Cursor, mode: str, out: TextIO, how: ResultStyle = ResultStyle()) -> int:
+    """Write the rows that the cursor still has, and return their number. A statement without a result writes nothing."""
+    bars = how.bars
     if bars and mode in FOR_PROGRAMS and cursor.description:
         cursor = cursor.with_ends()
     names = [column[0] for column in cursor.description or []]
     if not names:
         return 0
     if mode in FOR_PEOPLE:
-        return _draw(cursor, names, mode, out, bars, width, colour)
+        return _draw(cursor, names, mode, out, how)
     counted = _Counted(cursor, bars)
     target = _Harmless(out) if out.isatty() else out
     match mode:
@@ -79,25 +92,39 @@ def status(cursor: Cursor, rows: int, seconds: float | None = None) -> str:
     return "\n".join(harmless(line) for line in lines if line)
 
 
-def _draw(
-    cursor: Cursor, names: Sequence[str], mode: str, out: TextIO, bars: bool, width: int | None, colour: bool
-) -> int:
+def _draw(cursor: Cursor, names: Sequence[str], mode: str, out: TextIO, how: ResultStyle) -> int:
     rows = cursor.fetchall()
-    shown = rows if mode == "vertical" else rows[:MOST_ROWS]
+    shown = rows if mode == "vertical" else rows[: how.most]
     start = cursor.rowcount - len(rows)
     accuracy = cursor._intervals(start, start + len(shown))
-    mark = "…" if can_show(out, "…") else "..."
-    drawn = fitted(names, shown, accuracy, width, bars=bars, colour=colour, mark=mark) if mode == "table" else None
+    drawn = _table(names, shown, accuracy, out, how) if mode == "table" else None
     if drawn is not None:
         out.write(drawn + "\n")
     else:
-        for text in vertical(names, shown, accuracy, bars=bars, colour=colour):
+        for text in vertical(names, shown, accuracy, bars=how.bars, colour=how.colour):
             out.write(text)
     if any(map(is_marked, shown, accuracy)):
         out.write(MARKED + "\n")
     if len(shown) < len(rows):
         out.write(f"... {len(rows) - len(shown):,} more rows\n")
     return len(rows)
+
+
+def _table(
+    names: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    accuracy: Sequence[Sequence[Accuracy | None]],
+    out: TextIO,
+    how: ResultStyle,
+) -> str | None:
+    """The rows as a table; None where one line a value is better."""
+    mark = "…" if can_show(out, "…") else "..."
+    if how.auto and how.width is not None:
+        whole = fitted(names, rows, accuracy, None, bars=how.bars)
+        # the rule below the names is as wide as the table
+        if whole is not None and len(whole.split("\n")[1]) > how.width:
+            return None
+    return fitted(names, rows, accuracy, how.width, bars=how.bars, colour=how.colour, mark=mark)
 
 
 def _right(cursor: Cursor) -> list[bool]:

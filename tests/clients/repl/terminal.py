@@ -55,6 +55,7 @@ class Terminal:
                 "TERM": "xterm-256color",
                 "LANG": "C.UTF-8",
                 "PROMPT_TOOLKIT_NO_CPR": "1",
+                "PAGER": "cat",
                 "XDG_STATE_HOME": str(state),
                 **env,
             },

@@ -354,6 +354,65 @@ def test_two_quick_ctrl_c_never_leave(slow: Terminal, pause: float) -> None:
     assert "42" in slow.ask("SELECT 40 + 2 AS answer;")
 
 
+# --- statements again ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_again_edited_and_remembered(clinic: Path, state: Path, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i "s/COUNT(\\*) AS n/2 AS two/; s/FROM patient//" "$1"\n')
+    editor.chmod(0o755)
+    with Terminal(clinic, state, EDITOR=str(editor), VISUAL="") as terminal:
+        ask = terminal.ask
+        assert "Nothing was written yet" in ask("\\g")
+        assert "price: epsilon 1" in ask("SELECT COUNT(*) AS n FROM patient;")
+        assert "stored answer, free" in ask("\\g")
+        shown = ask("\\e")
+        assert "SELECT 2 AS two ;" in shown and "two\n---\n  2" in shown
+        assert "1 row in " in ask(f"\\g {tmp_path}/two.txt") and "2" in (tmp_path / "two.txt").read_text()
+        (tmp_path / "file.sql").write_text("SELECT 3 AS three")
+        shown = ask(f"\\e {tmp_path}/file.sql")
+        assert "Not asked: a statement ends with ;" in shown
+        assert "does not exist" in ask("\\e /no/such/file") or "cannot be read" in terminal.text
+        remembered = ask("\\s")
+        assert "SELECT COUNT(*) AS n FROM patient;" in remembered and "\\e" in remembered
+        assert f"Written to {tmp_path}/history.sql" in ask(f"\\s {tmp_path}/history.sql")
+        assert "SELECT COUNT(*) AS n FROM patient;" in (tmp_path / "history.sql").read_text()
+        assert "cannot be written" in ask("\\s /no/such/folder/file") and "cannot be written" in ask("\\g /no/such/f")
+    with Terminal(clinic, state, EDITOR="/no/such/editor", VISUAL="") as terminal:
+        assert "Not edited: No such file" in terminal.ask("\\e")
+
+
+@pytest.mark.slow
+def test_how_wide_how_many_and_the_limits_of_tables(session: Terminal) -> None:
+    ask = session.ask
+    assert "one line a value where that is wider" in ask("\\x auto")
+    assert "one\n---\n  1" in ask("SELECT 1 AS one;")
+    long = ", ".join(f"{i} AS column_with_a_long_name_{i}" for i in range(8))
+    assert re.search(r"column_with_a_long_name_7 +7", ask(f"SELECT {long};"))
+    assert "one line a row" in ask("\\x off")
+    assert "at most 1 rows" in ask(".maxrows 1")
+    assert "... 2 more rows" in ask("SELECT * FROM (VALUES (1), (2), (3)) AS v(x) ORDER BY x;")
+    assert "Write \\maxrows 100" in ask("\\maxrows none") and "at most 10,000 rows" in ask("\\maxrows")
+    shown = ask("\\dt+")
+    assert re.search(r"visit +rows of people +at most 3 +patient_id to patient +visit.csv", shown)
+    assert "city" in ask("\\d+ patient")
+
+
+@pytest.mark.slow
+def test_what_is_taller_than_the_screen_is_paged(clinic: Path, state: Path, tmp_path: Path) -> None:
+    pager = tmp_path / "pager"
+    pager.write_text(f'#!/bin/sh\ncat > {tmp_path}/paged; echo "so many: $(wc -l < {tmp_path}/paged)"\n')
+    pager.chmod(0o755)
+    rows = "SELECT * FROM (VALUES " + ", ".join(f"({i})" for i in range(30)) + ") AS v(x) ORDER BY x;"
+    with Terminal(clinic, state, lines=24, PAGER=str(pager)) as terminal:
+        assert "so many: 32" in terminal.ask(rows)
+        assert "x" in (tmp_path / "paged").read_text()
+        assert "so many" not in terminal.ask("SELECT 1 AS one;")
+        assert "Results are not paged" in terminal.ask("\\pager off")
+        assert "so many" not in terminal.ask(rows)
+
+
 # --- terminals of every kind ------------------------------------------------------------------------------------------------------
 
 

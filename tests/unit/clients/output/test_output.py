@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.clients.output.cells import columns_of
-from dpsql.clients.terminal.show import MODES, show, status
+from dpsql.clients.terminal.show import MODES, ResultStyle, show, status
 from dpsql.plan.tables import Accuracy
 
 ROOT = Path(__file__).parents[4]
@@ -76,7 +76,7 @@ class Terminal(io.StringIO):
 
 def written(result: Result, mode: str, out: io.StringIO | None = None, **how: object) -> str:
     target = out if out is not None else io.StringIO()
-    assert show(result, mode, target, **how) == len(result.rows)  # type: ignore[arg-type]
+    assert show(result, mode, target, ResultStyle(**how)) == len(result.rows)  # type: ignore[arg-type]
     return target.getvalue()
 
 
@@ -390,7 +390,7 @@ def test_error_bars_of_the_rows_that_are_left() -> None:
     result = Result(["n"], [(10,), (20,)], accuracy=[(Accuracy(9.0, 11.0, 0.95),), (Accuracy(15.0, 25.0, 0.95),)])
     result.fetchmany(1)
     out = io.StringIO()
-    assert show(result, "table", out, bars=True) == 1  # type: ignore[arg-type]
+    assert show(result, "table", out, ResultStyle(bars=True)) == 1  # type: ignore[arg-type]
     assert out.getvalue().splitlines()[2] == "20 +-5"
 
 
@@ -439,6 +439,6 @@ def test_a_real_answer_in_every_mode() -> None:
         for mode in MODES:
             cursor = connection.execute("SELECT site, COUNT(*) AS n, AVG(income) AS a FROM person GROUP BY site")
             out = io.StringIO()
-            assert show(cursor, mode, out, bars=True) == 6
+            assert show(cursor, mode, out, ResultStyle(bars=True)) == 6
             assert re.match(r"95 % error: n \+-(49|50), a \+-", status(cursor, 6)), "ends of whole counts are whole"
             assert ("+-" in out.getvalue()) == (mode in ("table", "vertical", "markdown", "html"))

@@ -1,0 +1,71 @@
+r"""Statements once more: `\g`, `\e`, and `\s`, which lists them."""
+
+from __future__ import annotations
+
+from dpsql.clients.repl.actions import path_of
+from dpsql.clients.repl.desk import Desk
+from dpsql.clients.repl.pager import edited
+from dpsql.clients.repl.scanner import is_complete
+from dpsql.clients.terminal.statements import read_text
+from dpsql.core.errors import Error
+
+_NOTHING = "Nothing was written yet; write a statement first"
+
+
+def repeat(desk: Desk, argument: str) -> None:
+    """The statement that was written last, once more; with a file its result goes there."""
+    if not desk.written:
+        desk.screen.tell(_NOTHING, "error")
+        return
+    if not argument:
+        desk.take(desk.written)
+        return
+    try:
+        opened = open(path_of(argument), "w", encoding="utf-8")  # noqa: SIM115
+    except OSError as problem:
+        desk.screen.tell(f"{argument} cannot be written: {problem.strerror}", "error")
+        return
+    before = desk.results
+    desk.results = opened
+    try:
+        desk.take(desk.written)
+    finally:
+        desk.results = before
+        opened.close()
+
+
+def edit(desk: Desk, argument: str) -> None:
+    """The statement that was written last, or those of a file, in an editor; what comes back is asked."""
+    try:
+        text = read_text(str(path_of(argument))) if argument else desk.written
+        text = edited(text and f"{text.rstrip()}\n").strip()
+    except Error as problem:
+        desk.screen.tell(f"{problem.message}; {problem.hint}", "error")
+        return
+    except (OSError, ValueError) as problem:
+        said = getattr(problem, "strerror", None) or "it is no text"
+        desk.screen.tell(f"Not edited: {said}; EDITOR names the editor", "error")
+        return
+    if not text:
+        desk.screen.tell("Nothing to ask.")
+        return
+    desk.screen.tell(text, "faint")
+    if not is_complete(text):
+        desk.written = text
+        desk.screen.tell("Not asked: a statement ends with ; and \\e opens it again.")
+        return
+    desk.take(text)
+
+
+def history(desk: Desk, argument: str) -> None:
+    """Everything that was written, the latest last; with a file there."""
+    text = "\n".join(desk.editor.remembered())
+    if not argument:
+        desk.page(text + "\n" if text else "")
+        return
+    try:
+        path_of(argument).write_text(text + "\n", encoding="utf-8")
+    except OSError as problem:
+        desk.screen.tell(f"{argument} cannot be written: {problem.strerror}", "error")
+        return
+    desk.screen.tell(f"Written to {argument}.")
