@@ -19,9 +19,10 @@ FAR = 2
 def doubts(schema: Schema, tables: Sequence[TableFacts]) -> list[str]:
     """Warn of limits that cut much, of values that no declared type reads, and of a number of people that is far off.
 
+    schema  with its public facts filled in
     tables  the facts of every private table
     """
-    found = [*_people(schema, tables)]
+    found = [*_people(schema, tables), *_published(schema)]
     for facts in tables:
         found += _row_limit(facts)
         for column in facts.columns:
@@ -41,6 +42,18 @@ def _people(schema: Schema, tables: Sequence[TableFacts]) -> Iterator[str]:
         )
 
 
+def _published(schema: Schema) -> Iterator[str]:
+    """Warn of public tables with a column that is called like the privacy unit, since everything in a public table is published."""
+    unit = schema.privacy.unit_column
+    for table in schema.tables:
+        named = next((c.name for c in table.columns if table.public and unit and c.name.lower() == unit.lower()), None)
+        if named is not None:
+            yield (
+                f"table {printable(table.name)} is public, and has a column {printable(named)} like the privacy unit: all of it is "
+                "published, exactly and free; if its rows are about people, write references in place of public = true"
+            )
+
+
 def _row_limit(facts: TableFacts) -> Iterator[str]:
     if facts.unit is not None and facts.unit.cut * FEW > facts.rows:
         yield f"max_rows_per_unit of {printable(facts.table.name)} cuts {facts.unit.cut / facts.rows:.0%} of its rows"
@@ -51,6 +64,11 @@ def _column(facts: ColumnFacts, place: str, values: int) -> Iterator[str]:
     if facts.unfit:
         what = f"{counted(facts.unfit, 'value')} of {place}"
         yield f"{what} {'is' if facts.unfit == 1 else 'are'} no {facts.column.sqltype}, and counted as NULL: correct them, or the type"
+    if facts.numeric == values >= FEW:
+        yield (
+            f'every value of {place} is a number, and is declared as text: it can be counted, never summed; write type = "DOUBLE" '
+            "and bounds"
+        )
     if not facts.outside or facts.outside * FEW <= values:
         return
     share = f"{facts.outside / values:.0%}"

@@ -117,7 +117,7 @@ def check(
         require_unchanged(engine)
     _record(schema, ledger, version, verified(filled, facts))
     snapshot = prepare_snapshot(schema, ledger, version, begin) if prepare else None
-    public, told_of = tuple(t for t in filled.tables if t.public), (*warnings(schema), *doubts(schema, facts), *notes)
+    public, told_of = tuple(t for t in filled.tables if t.public), (*warnings(schema), *doubts(filled, facts), *notes)
     return CheckReport(schema.name, version, facts, public, snapshot, charges, told_of)
 
 

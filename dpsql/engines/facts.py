@@ -13,6 +13,7 @@ from dpsql.engines.writing import literal, name, too_long, undetermined, unfit
 from dpsql.schema.model import ROW, Column, Dependence, Reference, Schema, Table, bounds_fact, rows_fact, unit_fact
 
 MOST_NAMED = 4
+_LIKE_A_NUMBER = "'-?(0|[1-9][0-9]*)([.][0-9]+)?'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class ColumnFacts:
     unfit    values that do not fit the type, and among the NULLs
     too_long texts and lists that are longer than the column's length, and among the NULLs
     off      the most frequent values that a list does not hold, and how often each is there [rows]
+    numeric  texts that are written like numbers, of a column that is neither listed nor names anybody
     """
 
     column: Column
@@ -36,6 +38,7 @@ class ColumnFacts:
     too_long: int = 0
     unfit: int = 0
     off: tuple[tuple[str, int], ...] = ()
+    numeric: int = 0
 
     @property
     def inside(self) -> bool:
@@ -153,7 +156,7 @@ def _columns(engine: Engine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]
         items += [f"count(*) FILTER (WHERE {condition})" for condition in counts]
     (row,) = engine.owner_rows(f"SELECT {', '.join(items)} FROM {engine.dialect.relation(table.name)}")
     rows, *found = (_integer(cell) for cell in row)
-    long, alien = _too_long(engine, table), _unfit(engine, table)
+    long, alien, numeric = _too_long(engine, table), _unfit(engine, table), _numeric(engine, table)
     facts = (
         ColumnFacts(
             column,
@@ -164,6 +167,7 @@ def _columns(engine: Engine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]
             long.get(column.name, 0),
             n,
             off_list(engine, table, column) if beyond and isinstance(column.domain, Categories) else (),
+            numeric.get(column.name, 0),
         )
         for column, nulls, nans, beyond, infinite, n in zip(
             table.columns, found[::4], found[1::4], found[2::4], found[3::4], alien, strict=True
@@ -177,6 +181,24 @@ def _unfit(engine: Engine, table: Table) -> list[int]:
     items = ", ".join(name(column.name) for column in table.columns)
     (row,) = engine.owner_rows(f"SELECT {items} FROM {engine.dialect.relation(unfit(table))}")
     return [_integer(cell) for cell in row]
+
+
+def _numeric(engine: Engine, table: Table) -> dict[str, int]:
+    """For each column of text that could be one of numbers how many of its values are written like numbers [rows].
+
+    Why     a code is no number: what begins with 0 is none, nor is what the table is keyed or referred by
+    """
+    named = {*table.key, *(column for reference in table.references for column in reference.columns)}
+    texts = [
+        c.name
+        for c in table.columns
+        if c.sqltype.is_text and c.role in ("dimension", "measure") and not _is_limited(c) and c.name not in named
+    ]
+    if not texts:
+        return {}
+    items = ", ".join(f"count(*) FILTER (WHERE {name(column)} SIMILAR TO {_LIKE_A_NUMBER})" for column in texts)
+    (row,) = engine.owner_rows(f"SELECT {items} FROM {engine.dialect.relation(table.name)}")
+    return {column: _integer(cell) for column, cell in zip(texts, row, strict=True)}
 
 
 def _too_long(engine: Engine, table: Table) -> dict[str, int]:

@@ -22,7 +22,7 @@ WIDE = 10
 
 def of_declarations(schema: Schema) -> list[str]:
     """Warnings of a promise that says less than it may seem to."""
-    return [*_delta(schema.privacy), *_epsilon(schema.privacy), *_unlimited(schema)]
+    return [*_delta(schema.privacy), *_epsilon(schema.privacy), *_analysts(schema), *_unlimited(schema)]
 
 
 def guessed(total: EpsilonDelta) -> Fraction:
@@ -74,6 +74,19 @@ def _epsilon(privacy: Privacy) -> list[str]:
     return [
         f"epsilon {exact(privacy.budget.epsilon)} promises hardly anything: how likely something seems of a person may change by "
         f"a factor of e^{exact(privacy.budget.epsilon)}; write epsilon = {WIDE} or less"
+    ]
+
+
+def _analysts(schema: Schema) -> list[str]:
+    """Caps of analysts that limit nothing, since the total is less."""
+    total = schema.privacy.budget.epsilon
+    above = [
+        (one.name, one.epsilon) for one in schema.analysts or () if one.epsilon is not None and one.epsilon > total
+    ]
+    return [
+        f"analyst {printable(name)} may spend epsilon {exact(epsilon)}, which limits nothing: the total of all analysts is "
+        f"{exact(total)}; write epsilon = {exact(total)} or less, or none"
+        for name, epsilon in above
     ]
 
 

@@ -89,3 +89,16 @@ def test_one_value_that_cannot_be_read(notes: Callable[..., tuple[str, ...]]) ->
 
 def test_a_few_beyond_a_limit_are_left(notes: Callable[..., tuple[str, ...]]) -> None:
     assert notes("[0, 500]", "[0, 284]") == () and len(notes("[0, 500]", "[0, 283]")) == 1
+
+
+def test_numbers_declared_as_text_are_told(notes: Callable[..., tuple[str, ...]]) -> None:
+    old, new = 'amount = { type = "DOUBLE", bounds = [0, 500] }', 'amount = { type = "VARCHAR" }'
+    (said,) = notes(old, new)
+    assert said.startswith("every value of orders.amount is a number, and is declared as text")
+    assert notes(old, new, "orders.csv", ("7,7\n", "7,none\n")) == ()
+
+
+def test_codes_and_keys_are_no_numbers(notes: Callable[..., tuple[str, ...]]) -> None:
+    old = 'amount = { type = "DOUBLE", bounds = [0, 500] }'
+    assert notes(old, 'amount = { type = "VARCHAR", role = "identifier" }') == ()
+    assert notes(old, 'amount = { type = "VARCHAR" }', "orders.csv", ("\n0,0\n", "\n0,007\n")) == ()
