@@ -25,6 +25,7 @@ from tests.bench import (
     start,
     startup,
     statistics,
+    stopwatch,
     tpch,
     tpch_queries,
     workloads,
@@ -42,6 +43,7 @@ PARTS = (
     "accounting",
     "guard",
     "start",
+    "stopwatch",
     "dashboard",
     "growing",
     "cubes",
@@ -93,6 +95,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         guard.measure()
     if "start" in parts:
         start.measure(2 * options.rounds)
+    if "stopwatch" in parts:
+        stopwatch.measure()
     if "dashboard" in parts:
         dashboard.viewed()
     if "growing" in parts:

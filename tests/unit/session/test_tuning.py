@@ -176,3 +176,54 @@ def test_the_noise_is_that_of_the_declared_promise(schema: Schema, ledger: Ledge
 def test_ranges_are_shown_where_draws_differ() -> None:
     assert str(ColumnError(100.0, 105.0)) == "+-100" and str(ColumnError(100.0, 200.0)) == "+-100 to 200"
     assert DRAWS > 1
+
+
+GRID, DRAWN = 300, 60
+"""Groups of a statement, and draws of it: enough that a tenth more or less of an error is seen."""
+GRID_TOML = """
+[dataset]
+name = "grid"
+source = "."
+[privacy]
+unit = "person.id"
+epsilon = 100000.0
+delta = 1e-6
+query = { epsilon = 0.05 }
+accounting = "sequential"
+[guard]
+mode = "off"
+[tables.person]
+source = "person.parquet"
+key = ["id"]
+[tables.person.columns]
+id = { type = "INTEGER" }
+grp = { type = "INTEGER", domain = [%s] }
+x = { type = "INTEGER", bounds = [0, 80] }
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(x)", "AVG(x)"])
+def test_predicted_errors_are_the_measured_ones(aggregate: str, tmp_path: Path) -> None:
+    """Of 18,000 released cells fewer than 5 % are further off than 1.1 times the predicted error, and more than 5 % than 0.9 times it.
+
+    Laplace noise is further off than that in 3.7 % and in 6.7 % of the cells: 9 standard deviations away from 5 % either way.
+    """
+    with duckdb.connect() as connection:
+        rows = f"SELECT i::INTEGER AS id, (i % {GRID})::INTEGER AS grp, (i % 81)::INTEGER AS x FROM range({GRID * 2000}) AS r(i)"
+        connection.execute(f"COPY ({rows}) TO '{tmp_path / 'person.parquet'}'")
+        truth = dict(connection.execute(f"SELECT grp, {aggregate} FROM ({rows}) GROUP BY grp").fetchall())
+    (tmp_path / "schema.toml").write_text(GRID_TOML % ", ".join(map(str, range(GRID))))
+    schema, sql = read_schema(tmp_path / "schema.toml"), f"SELECT grp, {aggregate} AS v FROM person GROUP BY grp"
+    with closing(Ledger.open(":memory:", ledger_identity(schema))) as ledger:
+        (tuned,) = tune(schema, ledger, [sql]).statements
+    (at,) = (price for price in tuned.prices if price.epsilon == schema.privacy.query.epsilon)
+    predicted = (at.errors["v"].low + at.errors["v"].high) / 2
+    with dpsql.connect(schema, ledger=":memory:") as connection:
+        off = [
+            abs(float(str(value)) - float(str(truth[group])))
+            for _ in range(DRAWN)
+            for group, value in connection.execute(f"/* dpsql: fresh */ {sql}").fetchall()
+        ]
+    beyond = [sum(error > factor * predicted for error in off) / len(off) for factor in (0.9, 1.1)]
+    assert len(off) == GRID * DRAWN and beyond[0] > 0.05 > beyond[1], (predicted, beyond)
