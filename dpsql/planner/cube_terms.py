@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 
 from sqlglot.parser import Parser
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
@@ -127,7 +128,9 @@ def _with(terms: CubeTerms, piece: str) -> CubeTerms:
 
 def _without_cube(tokens: list[Token], last: Token) -> list[Token]:
     """The question with GROUP BY a, b in place of GROUP BY CUBE (a, b)."""
-    at = next((i for i, t in enumerate(tokens) if t.token_type == TokenType.CUBE), None)
+    pairs = enumerate(pairwise(tokens), 1)
+    places = [i for i, two in pairs if [t.token_type for t in two] == [TokenType.GROUP_BY, TokenType.CUBE]]
+    at = places[-1] if places else None
     opened = at is not None and [t.text for t in tokens[at + 1 : at + 2]] == ["("]
     if at is None or not opened or tokens[-1].text != ")":
         raise _misshapen(last, "a cube ends with GROUP BY CUBE (...), and nothing stands behind it")

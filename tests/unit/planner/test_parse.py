@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.planner.parse import DUCKDB, Explain, parse
+from dpsql.planner.parse import DUCKDB, CreateCube, Explain, parse
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
@@ -94,6 +94,12 @@ def test_the_time_is_bound_once() -> None:
     found = text("SELECT CURRENT_DATE, NOW(), CURRENT_TIMESTAMP, today()", now=now)
     assert found.count("'2020-01-02'") == 2
     assert found.count("'2020-01-02 03:04:05'") == 2
+
+
+def test_a_table_may_be_called_cube() -> None:
+    made = parse("CREATE PRIVATE CUBE c AS SELECT site, COUNT(*) FROM cube GROUP BY CUBE (site)")
+    assert isinstance(made, CreateCube)
+    assert made.query.tree.sql() == "SELECT site, COUNT(*) FROM cube GROUP BY site"
 
 
 # --- sizes --------------------------------------------------------------------------------------------------------------
