@@ -7,6 +7,7 @@ serve the whole statement; what a *private* block may use is narrower (resolve/s
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 
 from sqlglot import exp
@@ -15,7 +16,7 @@ from dpsql.aggregates.record import Record
 from dpsql.aggregates.registry import BY_SPELLING, RECORDS, called
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
-from dpsql.core.spans import span_of
+from dpsql.core.spans import Span, span_of
 from dpsql.planner.calls import BY_PLAIN_NAME, around, is_unnest
 from dpsql.planner.constructs import FUNCTIONS, LEAVE_OUT, LISTED, PARTS, SPELLINGS, construct
 from dpsql.schema.model import RESERVED
@@ -257,3 +258,24 @@ def _unsupported_part(node: exp.Expression, name: str, value: object) -> Error:
         hint=hint,
         span=(span_of(part) if part is not None else None) or span_of(node),
     )
+
+
+_NUMBER = re.compile(r"(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE]([+-]?\d+))?")
+MOST_DIGITS, FARTHEST = 1_000, 400
+
+
+def check_number(text: str, span: Span) -> None:
+    """Raise 101 for a word that begins as a number and is none, 106 for a number beyond those of every type.
+
+    Why  a few characters may name a number of a thousand million digits, and whoever computes with it is out of reach of the limits on
+         time until it is there
+    """
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        hint = "write a space around the sign: 1e3 + 1"
+        raise error(101, f"{text[:40]} is no number", hint=hint, span=span)
+    if len(text) > MOST_DIGITS:
+        what = f"{text[:40]}... has more than {MOST_DIGITS:,} digits"
+        raise error(106, what, hint="write fewer digits", span=span)
+    if found[2] is not None and abs(int(found[2])) > FARTHEST:
+        raise error(106, f"{text[:40]} is beyond the range of DOUBLE", hint="write a number within it", span=span)

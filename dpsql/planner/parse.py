@@ -18,10 +18,10 @@ from dpsql.core.errors import error
 from dpsql.core.spans import Span
 from dpsql.planner.calls import check_calls, every, hidden, listing, respelt, restored, with_tops
 from dpsql.planner.cube_terms import CubeTerms, NamedCube, check_alone, read_named, read_terms
-from dpsql.planner.grammar import check_nodes
+from dpsql.planner.grammar import check_nodes, check_number
 from dpsql.planner.options import Options, read_comment, read_piece, set_option
 from dpsql.planner.parameters import apart, bind, is_text, names_the_moment, numbered
-from dpsql.planner.unreadable import check_number, not_a_question, unreadable
+from dpsql.planner.unreadable import not_a_question, unreadable
 from dpsql.schema import spent
 
 LONGEST = 200_000

@@ -53,7 +53,7 @@ def inferred(sql: str, schema: Schema) -> tuple[Inferred, ...]:
     columns, found = _columns(tree, schema), dict[int, Inferred]()
     for node in tree.find_all(exp.Placeholder, exp.Parameter):
         name = node.name or str(node.this)
-        if not (name.isascii() and name.isdigit() and 0 < int(name[:6]) <= _MOST):
+        if not (name.isascii() and name.isdigit() and len(name) < 7 and 0 < int(name) <= _MOST):
             raise error(108, f"the parameter {name[:40]!r} has no number", hint="write $1, $2, ...")
         known, new = found.get(int(name)), _by_place(node, columns)
         found[int(name)] = new if known is None or known.type is None else known

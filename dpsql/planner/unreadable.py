@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Sequence
 
 from sqlglot.errors import ParseError
@@ -76,24 +75,3 @@ def _likely(tokens: Sequence[Token], at: int) -> str:
 
 def _is_name(token: Token) -> bool:
     return token.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
-
-
-_NUMBER = re.compile(r"(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE]([+-]?\d+))?")
-MOST_DIGITS, FARTHEST = 1_000, 400
-
-
-def check_number(text: str, span: Span) -> None:
-    """Raise 101 for a word that begins as a number and is none, 106 for a number beyond those of every type.
-
-    Why  a few characters may name a number of a thousand million digits, and whoever computes with it is out of reach of the limits on
-         time until it is there
-    """
-    found = _NUMBER.fullmatch(text)
-    if found is None:
-        hint = "write a space around the sign: 1e3 + 1"
-        raise error(101, f"{text[:40]} is no number", hint=hint, span=span)
-    if len(text) > MOST_DIGITS:
-        what = f"{text[:40]}... has more than {MOST_DIGITS:,} digits"
-        raise error(106, what, hint="write fewer digits", span=span)
-    if found[2] is not None and abs(int(found[2])) > FARTHEST:
-        raise error(106, f"{text[:40]} is beyond the range of DOUBLE", hint="write a number within it", span=span)
