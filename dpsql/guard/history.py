@@ -121,6 +121,10 @@ class History:
                     return found
         return None
 
+    def _sees_no_few(self) -> bool:
+        """True if one sample unit stands for enough people: then no difference that the sample sees is few."""
+        return not self._policy.is_few(1)
+
     def _between(
         self,
         own: _Answered,
@@ -132,8 +136,7 @@ class History:
         load: Load,
     ) -> Conflict | None:
         """A cell of the statement and another one of a kind, whose difference is few people and could be read."""
-        if not self._policy.is_few(1):
-            # where one sample unit stands for enough people, no difference that the sample sees is few
+        if self._sees_no_few():
             return None
         most = math.ceil(self._policy.k / self._policy.scale)
         variances, spreads = _variance(precisions), _variance(theirs)

@@ -13,6 +13,7 @@ from dpsql.core.errors import Error
 from dpsql.guard import adding, audit, evaluating, guarding, history, leaving_out, parts, sketches, thresholds
 from dpsql.guard.cells import Keys, Places
 from dpsql.guard.guarding import Guarding
+from dpsql.guard.history import History
 from dpsql.guard.lists import Lists
 from dpsql.guard.memory import Packs
 from dpsql.guard.void import Proofs
@@ -78,6 +79,17 @@ def nothing_is_near(patch: Patch) -> None:
     patch.setattr(sketches.Candidates, "near", lambda self, sizes, words, most: (none, none))
 
 
+def the_sample_is_taken_for_too_coarse(patch: Patch) -> None:
+    """R3b looks for no difference, as where one sample unit stands for k people."""
+    patch.setattr(History, "_sees_no_few", lambda self: True)
+
+
+def a_coarse_sample_ends_r3b(patch: Patch) -> None:
+    """Where one sample unit stands for k people, nothing is compared: what texts tell apart is not either."""
+    known = History.conflict
+    patch.setattr(History, "conflict", lambda self, asked: None if self._sees_no_few() else known(self, asked))
+
+
 def sizes_alone_are_compared(patch: Patch) -> None:
     """Two cells of as many units are the same."""
 
@@ -127,11 +139,15 @@ CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (nothing_is_loaded, [LIGHT, LIGHTER]),
     (what_is_packed_hides_the_rest, [LIGHT, LIGHTER]),
     (nothing_is_near, [LIGHT, LIGHTER]),
+    (the_sample_is_taken_for_too_coarse, [LIGHT, LIGHTER]),
     (sizes_alone_are_compared, [LIGHT, LIGHTER]),
     (thresholds_are_as_the_sample_sees_them, [f"{TOTAL} WHERE weight < 81.4", f"{TOTAL} WHERE weight <= 81.4"]),
     (selected_lists_are_whole, [f"{TOTAL} WHERE code IS NOT NULL", f"{TOTAL} WHERE code IN {LISTED}"]),
     (nothing_is_readable, [LIGHT, LIGHTER]),
     (noise_is_forgotten, [LIGHT, LIGHTER]),
+]
+COARSE: list[tuple[Callable[[Patch], None], list[str]]] = [
+    (a_coarse_sample_ends_r3b, [f"{TOTAL} WHERE weight < 81.4", f"{TOTAL} WHERE weight <= 81.4"]),
 ]
 AUDITED: list[tuple[Callable[[Patch], None], list[str]]] = [
     (every_answer_by_itself, [TOTAL, f"{TOTAL} WHERE income < 21", f"{TOTAL} WHERE income >= 21.5"]),
@@ -145,8 +161,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def opened(folder: Path, mode: str) -> Session:
-    return open_session(clinic.schema(folder, guard=mode), None, ":memory:", noise=ZeroNoise())
+def opened(folder: Path, mode: str, people: int | None = None) -> Session:
+    """A clinic of as many people as are declared."""
+    schema = clinic.schema(folder, guard=mode)
+    if people is not None:
+        schema = replace(schema, privacy=replace(schema.privacy, units=people))
+    return open_session(schema, None, ":memory:", noise=ZeroNoise())
 
 
 @pytest.fixture
@@ -164,8 +184,8 @@ def decision(session: Session, sql: str) -> str:
     return ""
 
 
-def decisions(folder: Path, mode: str, statements: list[str]) -> list[str]:
-    session = opened(folder, mode)
+def decisions(folder: Path, mode: str, statements: list[str], people: int | None = None) -> list[str]:
+    session = opened(folder, mode, people)
     try:
         return [decision(session, f"/* dpsql: epsilon=10 */ {sql}") for sql in statements]
     finally:
@@ -180,6 +200,16 @@ def test_a_planted_fault_is_caught(
     plant(monkeypatch)
     answered = decisions(folder, "block", statements)
     assert (sound[-1], answered[-1]) == ("DPSQL-602", "") and sound[:-1] == answered[:-1]
+
+
+@pytest.mark.parametrize(("plant", "statements"), COARSE, ids=[plant.__name__ for plant, _ in COARSE])
+def test_a_fault_is_caught_where_one_sample_unit_stands_for_k_people(
+    plant: Callable[[Patch], None], statements: list[str], folder: Path, monkeypatch: Patch
+) -> None:
+    sound = decisions(folder, "block", statements, 5_000_000)
+    plant(monkeypatch)
+    answered = decisions(folder, "block", statements, 5_000_000)
+    assert (sound, answered) == (["", "DPSQL-602"], ["", ""])
 
 
 @pytest.mark.parametrize(("plant", "statements"), AUDITED, ids=[plant.__name__ for plant, _ in AUDITED])
