@@ -85,7 +85,7 @@ def the_sample_is_taken_for_too_coarse(patch: Patch) -> None:
 
 
 def a_coarse_sample_ends_r3b(patch: Patch) -> None:
-    """Where one sample unit stands for k people, nothing is compared: what texts tell apart is not either."""
+    """Nothing is compared once one sample unit stands for k people: what texts tell apart is not either."""
     known = History.conflict
     patch.setattr(History, "conflict", lambda self, asked: None if self._sees_no_few() else known(self, asked))
 

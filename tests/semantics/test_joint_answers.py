@@ -113,7 +113,7 @@ def test_columns_of_one_vector_have_one_noise(session: Session) -> None:
 
 @pytest.mark.parametrize("other", ["age", "age * 2", "score", "site"])
 def test_an_average_over_one_row_is_there_without_noise(other: str) -> None:
-    """What its cells say of the number of rows is 1 up to the rounding of their weights."""
+    """The number of rows that its cells say is 1 up to the rounding of their weights."""
     people: list[clinic.Row] = [
         (i, 1 + i, None, (-50.0, 48.5, 100.0)[i], 60.0, 10 * (i + 1), "20.00", "a", None, "1995-01-01", None) for i in range(3)
     ]  # fmt: skip

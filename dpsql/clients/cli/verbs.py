@@ -44,6 +44,21 @@ def run(verb: str, given: Sequence[str]) -> int:
     return 0
 
 
+def _add_options_of_check(parser: argparse.ArgumentParser) -> None:
+    what = "write a copy of the private tables, sorted by unit, beside the ledger, for faster answers"
+    parser.add_argument("--prepare", action="store_true", help=what)
+    begins = "bind the data to this ledger, in place of another one: what was spent there counts no more"
+    parser.add_argument("--new-ledger", action="store_true", help=begins)
+    known = "a certificate, or a JSON list of them: their charges must be in the ledger"
+    parser.add_argument("--certificate", metavar="FILE", help=known)
+    sizes = (
+        "buy how often the values of each column occur: the guard then counts on that, not on the declarations alone"
+    )
+    parser.add_argument("--sizes", action="store_true", help=sizes)
+    price = "of --sizes, for all columns together; without it the most that one statement may spend"
+    parser.add_argument("--epsilon", metavar="E", type=_price, help=price)
+
+
 def parser_of(verb: str) -> argparse.ArgumentParser:
     """The parser of what stands behind a verb."""
     parser = argparse.ArgumentParser(prog=f"dpsql {verb}", description=_DESCRIPTIONS[verb])
@@ -51,16 +66,7 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
     if verb != "init":
         parser.add_argument("--ledger", metavar="PATH", help="the ledger's file")
     if verb == "check":
-        what = "write a copy of the private tables, sorted by unit, beside the ledger, for faster answers"
-        parser.add_argument("--prepare", action="store_true", help=what)
-        begins = "bind the data to this ledger, in place of another one: what was spent there counts no more"
-        parser.add_argument("--new-ledger", action="store_true", help=begins)
-        known = "a certificate, or a JSON list of them: their charges must be in the ledger"
-        parser.add_argument("--certificate", metavar="FILE", help=known)
-        sizes = "buy how often the values of each column occur: the guard then counts on that, not on the declarations alone"
-        parser.add_argument("--sizes", action="store_true", help=sizes)
-        price = "of --sizes, for all columns together; without it the most that one statement may spend"
-        parser.add_argument("--epsilon", metavar="E", type=_price, help=price)
+        _add_options_of_check(parser)
     if verb == "guard":
         forget = "let the guard forget these charged statements: their numbers, such as 3,5-7, or all"
         parser.add_argument("--forget", metavar="CHARGES", help=forget)

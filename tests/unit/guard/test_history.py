@@ -127,7 +127,7 @@ def test_small_cells_are_found_by_their_buckets_as_others_by_their_size(
 def test_pairs_that_share_one_bucket_alone_would_be_missed_where_only_two_are_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What the test above must catch: cells of four units, of which they share one."""
+    """Cells of four units, of which they share one: the fault that the test above must catch."""
     found = [keys([1, 2, 3, 4]), keys([4, 5, 6, 7])]
     marks = cells([("adds", one) for one in found]).marks
     words, sketches = np.ascontiguousarray(marks["sketch"]).view(np.uint64), Sketches()

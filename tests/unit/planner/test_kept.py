@@ -52,7 +52,7 @@ def with_income(upper: int) -> Schema:
 
 
 def sensitivities(schemas: list[Schema]) -> list[int]:
-    """What one row of each moves a sum of incomes, planned in turn in one process."""
+    """The amount by which one row of each moves a sum of incomes, planned in turn in one process."""
     query = parse(SUM)
     assert isinstance(query, Query)
     plans = [compile_statement(query, Options(), schema).plan for schema in schemas]
@@ -101,7 +101,7 @@ def _person() -> tuple[Schema, Table]:
 
 
 def test_stored_vectors_are_asked_for_by_each_release_anew() -> None:
-    """What is kept of the last release is not taken for another of the same rows, or for the same of other rows."""
+    """The kept parts of the last release are not taken for another of the same rows, or for the same of other rows."""
     texts = (
         SUM,
         "SELECT SUM(income) FROM person WHERE income > 10",

@@ -1,4 +1,4 @@
-"""What a refresh tells of stored statements before anybody pays for them again; and `--dry-run`, which does nothing else."""
+"""A refresh tells which stored statements anybody pays for again, before they do; `--dry-run` does nothing else."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def pair(schema: Path) -> Iterator[tuple[Session, Session]]:
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """A list that grows with each statement that is planned."""
     found: list[object] = []
-    original = stages.plan
-    monkeypatch.setattr(stages, "plan", lambda *words: (found.append(words), original(*words))[1])
+    original = stages._bounded
+    monkeypatch.setattr(stages, "_bounded", lambda *words: (found.append(words), original(*words))[1])
     return found
 
 
