@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
@@ -93,10 +94,20 @@ def read_rows(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Json]]
 
 # --- parameters: each says its own type -------------------------------------------------------------------------------------
 
+_FRACTION = re.compile(r"-?\d{1,400}(?:/\d{1,400})?")
+
+
+def _fraction(text: str) -> Fraction:
+    """A fraction as Python writes it. Why  a few characters with an exponent name more digits than there is memory for"""
+    if _FRACTION.fullmatch(text) is None:
+        raise ValueError
+    return Fraction(text)
+
+
 _TAGS: dict[str, Callable[[str], object]] = {
     "float": float,
     "decimal": Decimal,
-    "fraction": Fraction,
+    "fraction": _fraction,
     "timestamp": datetime.fromisoformat,
     "date": date.fromisoformat,
     "time": time.fromisoformat,

@@ -100,10 +100,13 @@ class Answering:
         return self._sessions[analyst]
 
     def _settle(self, analyst: str, settings: Json) -> None:
-        """Give a session the settings of the client who asks: texts of SET, each with its own name."""
+        """Give a session the settings of the client who asks: texts of SET, each with its own name. Raises 802 for any other statement,
+        which would be charged beside the one that is asked."""
         wanted = tuple(map(str, settings)) if isinstance(settings, list) else ()
         if self._set[analyst] == wanted:
             return
+        if not all(isinstance(parse(text), Setting) for text in wanted):
+            raise error(802, "settings are texts of SET", hint="write SET dp_epsilon = 0.2")
         session = self._sessions[analyst]
         session.reset()
         # what comes in between leaves nothing half set

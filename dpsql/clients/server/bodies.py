@@ -68,7 +68,7 @@ def read(op: str, body: bytes, key: str) -> HttpRequest:
         "accuracy": found.get("accuracy") is True, "key": key, "tickets": found.get("tickets", []),
     }  # fmt: skip
     return HttpRequest(
-        str(content["sql"]), content, key, None if seconds is None else min(float(seconds), MOST_SECONDS)
+        str(content["sql"]), content, key, None if seconds is None else float(min(seconds, MOST_SECONDS))
     )
 
 

@@ -25,9 +25,11 @@ class PatientProtocol(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
+        """Bytes of a head do not begin its time anew: letter by letter a connection would be held for days."""
         super().data_received(data)
-        self._stop()
-        if self.cycle is None or self.cycle.response_complete:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop()
+        elif self._late is None:
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -18,7 +18,8 @@ from dpsql.clients.server.tokens import OWNER
 from dpsql.core.errors import Error
 from dpsql.schema.toml import read_schema
 from tests.clients.server.test_remote import SLOW
-from tests.support.served import RawClient, Served, dump, until
+from tests.support.raw_client import RawClient
+from tests.support.served import Served, dump, until
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -123,6 +124,32 @@ def test_what_is_free_leaves_the_ledger(server: Served, alice: str) -> None:
     assert dump(server.ledger) == before
 
 
+@pytest.mark.parametrize("op", ["execute", "price", "explain", "describe", "prepare", "certificates"])
+def test_a_setting_that_is_another_statement_is_refused(server: Served, alice: str, op: str) -> None:
+    """It would be charged where only a price was asked, and stand in no log of statements."""
+    before = server.charges()
+    for text in (
+        "SELECT COUNT(*) FROM person WHERE income > 4321",
+        "EXPLAIN SELECT 1",
+        "SET dp_epsilon = 0.1; SELECT 1",
+    ):
+        settings = ["SET dp_epsilon = 0.2", text]
+        assert code(ask(server, alice, "SELECT COUNT(*) FROM plan", op, settings=settings)) in (
+            "DPSQL-101",
+            "DPSQL-802",
+        )
+    assert server.charges() == before
+    assert ask(server, alice, "SELECT COUNT(*) FROM plan", settings=["SET dp_epsilon = 0.2"])["rows"] == [[18]]
+
+
+@pytest.mark.parametrize("value", ["1e999999999", "1/1e9", "1e5", "-1E-999999999", "1" * 401 + "/3", "1/0"])
+def test_a_fraction_that_is_none_is_refused_before_it_is_computed(server: Served, alice: str, value: str) -> None:
+    found = ask(
+        server, alice, "SELECT COUNT(*) FROM person WHERE income > ?", "price", parameters=[{"fraction": value}]
+    )
+    assert code(found) == "DPSQL-108"
+
+
 def test_the_same_key_is_the_same_charge(server: Served, alice: str) -> None:
     sql = "/* dpsql: fresh */ SELECT COUNT(*) FROM person WHERE female"
     before = len(server.charges())
@@ -181,6 +208,10 @@ def test_cancel(server: Served, alice: str) -> None:
             say(server, "DELETE", "/v1/randhie/statements/slow", alice)
         thread.join(0.3)
     assert code(told[0]) == "DPSQL-703"
+
+
+def test_seconds_beyond_every_number_are_as_many_as_there_may_be(server: Served, alice: str) -> None:
+    assert ask(server, alice, "SELECT COUNT(*) FROM plan", seconds=10**400)["rows"] == [[18]]
 
 
 def test_a_limit_of_seconds(server: Served, alice: str) -> None:
@@ -288,6 +319,24 @@ def test_who_says_too_little_is_sent_away(server: Served) -> None:
         while one.recv(65536):
             pass
         one.close()
+
+
+def test_who_says_a_head_letter_by_letter_is_sent_away(server: Served) -> None:
+    """Each letter is no new beginning: a connection would else be held for days."""
+    with socket.create_connection(("127.0.0.1", server.http), timeout=60) as slow:
+        end = time.monotonic() + 40
+        ended = False
+        slow.settimeout(0.5)
+        slow.sendall(b"GET /health HTTP/1.1\r\nX: ")
+        while not ended and time.monotonic() < end:
+            try:
+                slow.sendall(b"a")
+                ended = slow.recv(1) == b""
+            except TimeoutError:
+                continue
+            except OSError:
+                ended = True
+        assert ended
 
 
 def test_a_head_that_is_too_long(server: Served) -> None:
