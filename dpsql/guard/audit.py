@@ -73,10 +73,8 @@ class _Space:
         for place in range(known, len(self.cells)):
             check()
             self.gram = _grown(self.gram, self.cells[: place + 1])
-        more = [_overlaps(watched, self.cells[:known]) for watched in self.watched[seen:]]
-        common = np.hstack([self.common, np.array(more).reshape(len(more), known).T])
-        rows = [_overlaps(cell, self.watched) for cell in self.cells[known:]]
-        self.common = np.vstack([common, np.array(rows).reshape(len(rows), len(self.watched))])
+        common = np.hstack([self.common, _common(self.cells[:known], self.watched[seen:])])
+        self.common = np.vstack([common, _common(self.cells[known:], self.watched)])
 
     def exposed(self, most: float) -> Iterator[Keys]:
         """Watched vectors in the span whose number is known more exactly than `most` [units that one can move it by].
@@ -192,10 +190,28 @@ def _grown(gram: Commons, cells: Sequence[Keys]) -> Commons:
 
 def _overlaps(cell: Keys, others: Sequence[Keys]) -> Commons:
     """Number of keys that a cell has in common with each of others."""
-    top = max((int(keys[-1]) >> HASH_BITS for keys in (cell, *others) if len(keys)), default=0)
-    held = np.zeros(top + 1, dtype=np.uint32)
-    # a key may be 0, which stands for none
-    held[cell >> np.uint32(HASH_BITS)] = cell + np.uint32(1)
+    held = _held(cell, max((int(keys[-1]) for keys in (cell, *others) if len(keys)), default=0))
     return np.array(
         [np.count_nonzero(held[o >> np.uint32(HASH_BITS)] == o + np.uint32(1)) for o in others], dtype=np.float64
     )
+
+
+def _common(cells: Sequence[Keys], watched: Sequence[Keys]) -> Commons:
+    """The same for each of some cells and each of many vectors of few, which are looked up all at once."""
+    every = np.concatenate([np.zeros(0, dtype=np.uint32), *watched])
+    ends = np.cumsum([0, *(len(keys) for keys in watched)])
+    units, known = every >> np.uint32(HASH_BITS), every + np.uint32(1)
+    last = max((int(keys[-1]) for keys in (*cells, *watched) if len(keys)), default=0)
+    found = np.zeros((len(cells), len(watched)))
+    for row, cell in enumerate(cells):
+        check()
+        same = np.cumsum(np.append(False, _held(cell, last)[units] == known), dtype=np.int64)
+        found[row] = np.diff(same[ends])
+    return found
+
+
+def _held(cell: Keys, last: int) -> Keys:
+    """By unit, up to that of the last key, one more than the key that a cell holds of it: a key may be 0, which stands for none."""
+    held = np.zeros((last >> HASH_BITS) + 1, dtype=np.uint32)
+    held[cell >> np.uint32(HASH_BITS)] = cell + np.uint32(1)
+    return held
