@@ -39,6 +39,7 @@ from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import Added, declared
 from dpsql.schema.advice import OUTSIDE_THE_PROMISE
 from dpsql.schema.draft import draft
+from dpsql.schema.drafted import NOTHING_ASKED, DraftAnswers, DraftTable
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Schema, Table, facts_about, unit_fact
 
@@ -71,12 +72,23 @@ class CheckReport:
         return harmless("\n\n".join([*parts, OUTSIDE_THE_PROMISE]), kept="\n")
 
 
-def init(source: str | os.PathLike[str]) -> str:
+def init(
+    source: str | os.PathLike[str],
+    *,
+    sniff: bool = False,
+    ask: Callable[[list[DraftTable]], DraftAnswers] = lambda tables: NOTHING_ASKED,
+) -> str:
     """A first schema for a source: a folder of Parquet and CSV files, a DuckDB file, a database. Names and types, nothing of rows.
 
-    The text names a path by its absolute one. Raises 707.
+    sniff  read the values of CSV files, for the types in which all of them are written
+    ask    the owner's answers about the tables that were found
+
+    The text names a path by its absolute one. Raises 707, also where there is no table.
     """
-    return draft(*kind_of(os.fspath(source)).describe(os.fspath(source)))
+    name, place, tables = kind_of(os.fspath(source)).describe(os.fspath(source), sniff=sniff)
+    if not tables:
+        raise error(707, f"{place} holds no table", hint="write a source that holds some")
+    return draft(name, place, tables, ask(tables), sniffed=sniff)
 
 
 def check(

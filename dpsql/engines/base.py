@@ -304,8 +304,11 @@ class EngineKind(Protocol):
         """The places of the units. Raises 707."""
         ...
 
-    def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:
-        """(name, source, tables) of a source for a first schema: names and types alone. Raises 707."""
+    def describe(self, source: str, *, sniff: bool = False) -> tuple[str, str, list[DraftTable]]:
+        """(name, source, tables) of a source for a first schema: names and types alone. Raises 707.
+
+        sniff  where values have no types of their own, take these from the values
+        """
         ...
 
     def require_copies(self) -> None:

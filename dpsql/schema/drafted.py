@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dpsql.core.sqltypes import SqlType, parse_type
@@ -13,6 +13,10 @@ _PEOPLE = re.compile(
     r"(person|people|patient|user|customer|client|member|employee|student|subject|participant|resident)s?",
     re.IGNORECASE,
 )
+
+
+UNTYPED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+"""Suffixes of files whose values have no types of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class DraftTable:
     key           the primary key that the source declares; () where it declares none
     foreign_keys  those that the source declares
     required      columns that are never NULL; None where the source does not say
+    guessed_key, guessed_references  whether these are guesses at names, and not the source's
     """
 
     name: str
@@ -41,6 +46,29 @@ class DraftTable:
     key: tuple[str, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
     required: frozenset[str] | None = None
+    guessed_key: bool = False
+    guessed_references: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DraftAnswers:
+    """Answers of an owner who was asked; a draft without them is made of names and types alone.
+
+    unit       (table, column) whose privacy counts, or None: guessed
+    units      the public estimate of the number of people, or None
+    public     names of tables that are about nobody
+    rows       by table, the most rows that count for one person
+    bounds     by table and column, what stands behind the type: bounds = [0, 120]
+    """
+
+    unit: tuple[str, str] | None = None
+    units: int | None = None
+    public: frozenset[str] = frozenset()
+    rows: Mapping[str, int] = field(default_factory=dict)
+    bounds: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+NOTHING_ASKED = DraftAnswers()
 
 
 @dataclass(frozen=True, slots=True)

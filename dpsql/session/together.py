@@ -8,7 +8,6 @@ from itertools import accumulate, chain
 from typing import overload
 
 from dpsql.core.loss import total
-from dpsql.plan.charges import Receipt
 from dpsql.plan.tables import Accuracy
 from dpsql.release.staging import Accuracies
 from dpsql.session.result import Answer
@@ -24,8 +23,8 @@ def together(answers: Sequence[Answer]) -> Answer:
     return replace(
         last,
         rows=[row for answer in answers for row in answer.rows],
-        accuracy=_JoinedAccuracies({}, last.accuracy.direct, (), parts=tuple(answer.accuracy for answer in answers)),
-        receipt=Receipt(last.receipt.id, loss, last.receipt.remaining),
+        accuracy=_JoinedAccuracies({}, (), (), parts=tuple(answer.accuracy for answer in answers)),
+        receipt=replace(last.receipt, loss=loss),
         cached=all(answer.cached for answer in answers),
         releases=sum(answer.releases for answer in answers),
         notes=_once(answer.notes for answer in answers),

@@ -63,7 +63,9 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
     """The parser of what stands behind a verb."""
     parser = argparse.ArgumentParser(prog=f"dpsql {verb}", description=_DESCRIPTIONS[verb])
     parser.add_argument("target", metavar="SOURCE" if verb == "init" else "SCHEMA")
-    if verb != "init":
+    if verb == "init":
+        _add_options_of_init(parser)
+    else:
         parser.add_argument("--ledger", metavar="PATH", help="the ledger's file")
     if verb == "check":
         _add_options_of_check(parser)
@@ -91,6 +93,12 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
         parser.add_argument("--failures", action="store_true", help=failed)
         parser.add_argument("--plot", action="store_true", help="draw what was spent over time (in a terminal: always)")
     return parser
+
+
+def _add_options_of_init(parser: argparse.ArgumentParser) -> None:
+    sniff = "take the types of CSV columns from their values: it reads all rows"
+    parser.add_argument("--sniff", action="store_true", help=sniff)
+    parser.add_argument("--yes", action="store_true", help="ask nothing: the draft as names and types give it")
 
 
 def _print(report: str) -> None:
@@ -123,7 +131,7 @@ def _report(verb: str, options: argparse.Namespace) -> str:
     from dpsql.dataset import owner
 
     if verb == "init":
-        return owner.init(options.target)
+        return _drafted(options)
     schema = read_schema(options.target)
     ledger = _opened(schema, options)
     try:
@@ -142,6 +150,17 @@ def _report(verb: str, options: argparse.Namespace) -> str:
         return _checked(schema, ledger, options)
     finally:
         ledger.close()
+
+
+def _drafted(options: argparse.Namespace) -> str:
+    """The first schema, with the owner's answers where there is somebody to ask; at a terminal it is written to schema.toml."""
+    from dpsql.clients.cli.wizard import asked, sniffs, written
+    from dpsql.dataset import owner
+
+    if options.yes or sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
+        return owner.init(options.target, sniff=options.sniff)
+    text = owner.init(options.target, sniff=options.sniff or sniffs(options.target), ask=asked)
+    return "" if sys.stdout.isatty() and written(text) else text
 
 
 def _practised(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:

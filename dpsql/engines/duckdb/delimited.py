@@ -1,19 +1,24 @@
-"""CSV files, read in one fixed dialect: looking for a dialect or types would make them depend on the rows.
+"""CSV and TSV files, also gzipped, each read in one fixed dialect: looking for a dialect or types would make them depend on the rows.
 
-Comma, double quotes (doubled inside), UTF-8, the first line names the columns, every column text, an empty field NULL.
+Comma or tab, as the file's name says, double quotes (doubled inside), UTF-8, the first line names the columns, every
+column text, an empty field NULL.
 No row raises: one that has too few fields is filled up with NULL, one that cannot be read is left out.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
+import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from dpsql.engines.writing import name, text
 
-_DIALECT = """auto_detect = false, header = true, delim = ',', quote = '"', escape = '"', nullstr = '',
-encoding = 'utf-8', compression = 'none', ignore_errors = true, null_padding = true, strict_mode = false,
+_DIALECT = """auto_detect = false, header = true, quote = '"', escape = '"', nullstr = '',
+encoding = 'utf-8', ignore_errors = true, null_padding = true, strict_mode = false,
 parallel = false"""
 """One thread: null_padding with a line break inside quotes raises in the parallel reader."""
 
@@ -33,27 +38,67 @@ class HeaderError(ValueError):
     """The first line does not name the columns; the text says why, in words about the file's form."""
 
 
-def header(path: Path) -> list[str]:
-    """The column names of a CSV file. Raises HeaderError, or OSError."""
-    try:
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """The form of a file, by its name alone.
+
+    delimiter    between two fields
+    compression  none or gzip, as DuckDB names it
+    """
+
+    delimiter: str
+    compression: str
+
+    @property
+    def reads(self) -> str:
+        """The parameters of DuckDB's reader."""
+        return f"delim = {text(self.delimiter)}, compression = {text(self.compression)}"
+
+    def open(self, path: Path) -> TextIO:
         # bytes that are no text may stand in the rows that the first block of the file brings along
-        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            names = next(csv.reader(file, strict=True), [])
+        if self.compression == "gzip":
+            return gzip.open(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
+        return open(path, encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
+_FORMS = {
+    ".csv": TextForm(",", "none"),
+    ".csv.gz": TextForm(",", "gzip"),
+    ".tsv": TextForm("\t", "none"),
+    ".tsv.gz": TextForm("\t", "gzip"),
+}
+SUFFIXES = tuple(_FORMS)
+
+
+def form_of(path: Path) -> TextForm | None:
+    """The form of a file of delimited text; None for another kind of file."""
+    lower = path.name.lower()
+    return next((form for suffix, form in _FORMS.items() if lower.endswith(suffix)), None)
+
+
+def header(path: Path) -> list[str]:
+    """The column names of a file. Raises HeaderError, or OSError."""
+    form = form_of(path) or _FORMS[".csv"]
+    try:
+        with form.open(path) as file:
+            names = next(csv.reader(file, strict=True, delimiter=form.delimiter), [])
         "".join(names).encode()
-    except (UnicodeEncodeError, csv.Error):
+    except (UnicodeEncodeError, csv.Error, EOFError, zlib.error):
         names = []
     if not names or not all(n.strip() for n in names):
-        raise HeaderError("has no first line of column names, separated by commas, in UTF-8")
+        by = "tabs" if form.delimiter == "\t" else "commas"
+        raise HeaderError(f"has no first line of column names, separated by {by}, in UTF-8")
     if len({n.lower() for n in names}) < len(names):
         raise HeaderError("names a column twice in its first line")
     return names
 
 
 def reader(paths: Sequence[Path], columns: list[str]) -> str:
-    """SQL that reads CSV files with these columns, all VARCHAR."""
+    """SQL that reads files of one form with these columns, all VARCHAR."""
+    form = form_of(paths[0]) or _FORMS[".csv"]
     types = ", ".join(f"{text(c)}: 'VARCHAR'" for c in columns)
     files = ", ".join(text(str(path)) for path in paths)
-    return f"read_csv([{files}], columns = {{{types}}}, hive_partitioning = false, {_DIALECT})"
+    return f"read_csv([{files}], columns = {{{types}}}, hive_partitioning = false, {form.reads}, {_DIALECT})"
 
 
 def inference(paths: Sequence[Path], columns: list[str]) -> str:

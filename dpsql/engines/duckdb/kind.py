@@ -44,9 +44,9 @@ class DuckDBKind:
         files = dict.fromkeys((file.parent if "*" in file.name else file).resolve() for file in named)
         return tuple(UnitPlace(str(file), file) for file in files)
 
-    def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:
+    def describe(self, source: str, *, sniff: bool = False) -> tuple[str, str, list[DraftTable]]:
         path = Path(sources.bare(source)).resolve()
-        return path.stem if path.is_file() else path.name, str(path), drafting.describe(path)
+        return path.stem if path.is_file() else path.name, str(path), drafting.describe(path, sniff=sniff)
 
     def require_copies(self) -> None:
         """It makes them."""

@@ -42,7 +42,12 @@ class StoredSource:
 
     @property
     def is_csv(self) -> bool:
-        return self.inner is None and self.paths[0].suffix.lower() == ".csv"
+        """True if it is delimited text, whose values have no types."""
+        return self.form is not None
+
+    @property
+    def form(self) -> delimited.TextForm | None:
+        return delimited.form_of(self.paths[0]) if self.inner is None else None
 
 
 Shape = tuple[StoredSource, list[Typed]]
@@ -197,10 +202,10 @@ def shapes(connection: duckdb.DuckDBPyConnection, source: StoredSource) -> list[
     Why     read together, a file's column would be read in the type that another's has, and a value that does not fit would raise
     Raises  707
     """
-    found: dict[tuple[bool, tuple[Typed, ...]], list[Path]] = {}
+    found: dict[tuple[delimited.TextForm | None, tuple[Typed, ...]], list[Path]] = {}
     for path in source.paths:
         one = replace(source, paths=(path,))
-        found.setdefault((one.is_csv, tuple(stored_columns(connection, one))), []).append(path)
+        found.setdefault((one.form, tuple(stored_columns(connection, one))), []).append(path)
     return [(replace(source, paths=tuple(paths)), list(stored)) for (_, stored), paths in found.items()]
 
 

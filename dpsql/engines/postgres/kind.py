@@ -41,7 +41,7 @@ class PostgresKind:
         own = [t for t in private if t.name == schema.privacy.unit_table] or private
         return tuple(UnitPlace(f"{base}/{table.source.lower()}") for table in own)
 
-    def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:
+    def describe(self, source: str, *, sniff: bool = False) -> tuple[str, str, list[DraftTable]]:
         known = server.parts(source)
         opened = server.Server(source)
         try:

@@ -53,7 +53,7 @@ class SQLiteKind:
         path = _path(schema)
         return (UnitPlace(str(path), path),)
 
-    def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:
+    def describe(self, source: str, *, sniff: bool = False) -> tuple[str, str, list[DraftTable]]:
         path = reading.located(Path(_bare(source)).resolve())
         tables = reading.read(path, Signature.take(reading.files(path)), OpenFile.drafted)
         return path.stem, str(path), tables

@@ -61,7 +61,7 @@ class LoudKind:
     def places(self, schema: Schema) -> tuple[UnitPlace, ...]:
         return tuple(UnitPlace(f"{SCHEME}{place.text}") for place in KIND.places(_quiet(schema)))
 
-    def describe(self, source: str) -> tuple[str, str, list[DraftTable]]:
+    def describe(self, source: str, *, sniff: bool = False) -> tuple[str, str, list[DraftTable]]:
         name, path, tables = KIND.describe(source.removeprefix(SCHEME))
         return name, f"{SCHEME}{path}", tables
 

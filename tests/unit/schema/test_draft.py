@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import tomllib
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.core.domains import Categories, Unbounded
+from dpsql.core.domains import Categories, Interval, Unbounded
 from dpsql.schema import Schema
-from dpsql.schema.draft import DraftTable, draft
+from dpsql.schema.draft import draft
+from dpsql.schema.drafted import DraftAnswers, DraftTable
 from tests.unit.schema.schema_files import mistakes, read
 
 PERSON = DraftTable(
@@ -89,14 +91,49 @@ def test_without_an_identifier_nothing_is_guessed(tmp_path: Path) -> None:
 
 def test_the_identifier_is_the_plainest_one(tmp_path: Path) -> None:
     columns = [("paid", "DOUBLE"), ("visitID", "BIGINT"), ("id", "BIGINT")]
-    assert read(tmp_path, draft("clinic", ".", [DraftTable("t", "t.csv", columns)])).privacy.unit == "t.visitID"
+    assert read(tmp_path, draft("clinic", ".", [DraftTable("t", "t.csv", columns)])).privacy.unit == "t.id"
     assert read(tmp_path, draft("clinic", ".", [DraftTable("t", "t.csv", columns[:1])])).privacy.unit == "t.paid"
 
 
-def test_no_table(tmp_path: Path) -> None:
-    text = draft("clinic", ".", [])
-    assert "# CHECK: no table was found" in text
-    assert "no table is declared" in mistakes(tmp_path, text)[0]
+def test_keys_and_references_are_guessed_by_name(tmp_path: Path) -> None:
+    tables = [
+        DraftTable("customers", "customers.csv", [("id", "BIGINT"), ("age", "INTEGER")]),
+        DraftTable("orders", "orders.csv", [("order_id", "BIGINT"), ("customer_id", "BIGINT"), ("amount", "DOUBLE")]),
+        DraftTable("items", "items.csv", [("order_id", "BIGINT"), ("id", "BIGINT"), ("share", "DOUBLE")]),
+        DraftTable("notes", "notes.csv", [("customer_id", "VARCHAR"), ("id", "BIGINT")]),
+    ]
+    text = draft("shop", ".", tables)
+    assert 'references = { customer_id = "customers.id" }  # CHECK: guessed from the name' in text
+    assert 'references = { order_id = "orders.order_id" }  # CHECK: guessed from the name' in text
+    assert 'key = ["order_id"]  # CHECK: guessed from the name; unique?' in text
+    assert 'age = { type = "INTEGER" }  # bounds = [0, 120], going by the name?' in text
+    assert 'share = { type = "DOUBLE" }  # bounds = [0, 1], going by the name?' in text
+    schema = read(tmp_path, draft("shop", ".", tables[:3]))
+    assert schema.privacy.unit == "customers.id"
+    items = schema.table("items")
+    assert items is not None and [r.table for r in schema.path_to_unit(items)] == ["orders", "customers"]
+    # another type is no reference
+    assert '# CHECK: write references = { column = "customers.id" }' in text
+
+
+def test_answers_are_written_and_nothing_is_left_to_check_of_them(tmp_path: Path) -> None:
+    tables = [
+        DraftTable("customers", "customers.csv", [("id", "BIGINT"), ("spent", "DOUBLE")]),
+        DraftTable("orders", "orders.csv", [("customer_id", "BIGINT"), ("amount", "DOUBLE")]),
+        DraftTable("rates", "rates.csv", [("country", "VARCHAR"), ("rate", "DOUBLE")]),
+    ]
+    answers = DraftAnswers(
+        ("customers", "id"), 200_000, frozenset({"rates"}), {"orders": 20}, {("orders", "amount"): "bounds = [0, 500]"}
+    )
+    text = draft("shop", ".", tables, answers)
+    schema = read(tmp_path, text)
+    assert 'unit = "customers.id"\n' in text
+    assert (schema.privacy.units, schema.privacy.budget.delta) == (200_000, Fraction(1, 10**7))
+    orders, rates = schema.table("orders"), schema.table("rates")
+    assert orders is not None and orders.max_rows_per_unit == 20
+    amount = orders.column("amount")
+    assert amount is not None and amount.domain == Interval(Fraction(0), Fraction(500))
+    assert rates is not None and rates.public
 
 
 def test_twins_are_left_out(tmp_path: Path) -> None:
