@@ -74,6 +74,15 @@ class Cubes:
                 return cube.name
         return ""
 
+    def would_be_read(self, part: CompiledRelease, cube: StoredCube) -> Release | None:
+        """A release with the noise that is in it as it is read off a cube, bought or not, however wide; None where it cannot be."""
+        for one, rows, known in self._asked(part, [cube]):
+            view = _view(part.release, one, rows, known)
+            made = _off(part.release, rows, view, None) if view is not None else None
+            if made is not None:
+                return made[1]
+        return None
+
     def _asked(self, part: CompiledRelease, cubes: Sequence[StoredCube]) -> Iterator[tuple[Slice, RowsKey, StoredCube]]:
         """The ways to ask a release of cubes of its rows."""
         known = cubes if _is_of_cells(part) else ()
@@ -109,7 +118,7 @@ class Cubes:
         return self._open[cube.fingerprint]
 
 
-def _off(release: Release, rows: RowsKey, view: View, wider: int) -> tuple[Columns, Release] | None:
+def _off(release: Release, rows: RowsKey, view: View, wider: int | None) -> tuple[Columns, Release] | None:
     """The columns of a release off a view, and the release with them; None where the cube has not all of them, or errs too much."""
     columns = Columns(view)
     count = columns.rows()
@@ -118,7 +127,7 @@ def _off(release: Release, rows: RowsKey, view: View, wider: int) -> tuple[Colum
         if not columns.add(output, aggregate, _statistic(aggregate, rows, view.cube)):
             return None
     few = suppressions(release, count)
-    if few is None or not columns.errs_at_most(wider, release):
+    if few is None or (wider is not None and not columns.errs_at_most(wider, release)):
         return None
     present = count if release.present is not None else None
     return columns, columns.of(replace(release, compared=None, present=present, suppressed=few))

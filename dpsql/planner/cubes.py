@@ -75,7 +75,7 @@ def calibrate_cube(
     ways = _ways(part.block, terms)
     of = depends_on(part.block, schema)
     statistics = list(_statistics(part.block))
-    noise = _noise(part, statistics, ways, _rho(price) * _LESS)
+    noise = _noise(part, statistics, ways, rho_of(price) * _LESS)
     release = _measured(part, statistics, noise, price.delta * FOR_GRIDS / len(statistics), schema)
     name = _fingerprint(part, release, ways, price, identities.of(of))
     release = replace(release, fingerprint=name, entries=entries(part.block.source, schema), tables=of)
@@ -84,7 +84,7 @@ def calibrate_cube(
     return CalibratedCube(compiled, noise)
 
 
-def _rho(price: EpsilonDelta) -> Fraction:
+def rho_of(price: EpsilonDelta) -> Fraction:
     """The rho that a price of epsilon and delta buys.
 
     Why  with a delta that is large beside its epsilon the conversion gives more than the rho that any price of this epsilon stands for,

@@ -7,7 +7,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeVar
 
 from dpsql.accounting.cubes import StoredCube
 from dpsql.accounting.ledger import Ledger
@@ -27,6 +28,9 @@ from dpsql.session.answer import Parameters
 from dpsql.session.planned import About, Prospect
 from dpsql.session.result import Answer
 from dpsql.session.world import World
+
+if TYPE_CHECKING:
+    from dpsql.session.workload import WorkloadReport
 
 Result = TypeVar("Result")
 
@@ -71,6 +75,15 @@ class Session:
     def about(self, sql: str) -> About:
         """A statement as the ledger would keep it, and the tables that its answers depend on, without running or charging it."""
         return self._guarded(sql, lambda: stages.about(sql, self._world))
+
+    def workload(self, statements: Sequence[str], epsilon: Fraction | None = None) -> WorkloadReport:
+        """Cubes that answer some statements, their price and errors beside those of each alone, without running or charging anything.
+
+        epsilon  of all cubes together; None: each may cost what the owner lets one cost
+        """
+        from dpsql.session.workload import propose
+
+        return self._guarded("", lambda: propose(statements, epsilon, self._world))
 
     def describe(self, sql: str, parameters: Parameters = ()) -> Columns:
         """The columns that a statement would have, without running or charging it."""

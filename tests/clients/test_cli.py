@@ -245,6 +245,22 @@ def test_the_owner_tunes(schema: Path, tmp_path: Path) -> None:
     assert "name a .png" in refused(unknown, "802", 2)
 
 
+def test_cubes_of_a_workload_are_proposed_and_bought_on_yes(schema: Path, tmp_path: Path) -> None:
+    file = tmp_path / "statements.sql"
+    file.write_text(
+        "SELECT site, COUNT(*) FROM person GROUP BY site; SELECT AVG(income) FROM person WHERE female;\nSELECT 1"
+    )
+    asked = ["workload", str(schema), "-f", str(file), "--epsilon", "0.8"]
+    proposed = dpsql(*asked)
+    assert proposed.returncode == 0 and proposed.stdout.endswith("--yes buys them\nnothing was bought\n")
+    assert "person_cube: 12 cells" in proposed.stdout and "OPTIONS (epsilon = 0.8, ways = 1)" in proposed.stdout
+    assert "epsilon 0" in spent(schema)
+    assert dpsql(*asked, "--yes").stdout.endswith("person_cube: bought, charge 1\n")
+    read = dpsql(str(schema), "-c", "SELECT site, COUNT(*) FROM person GROUP BY site")
+    assert "read off the cube person_cube, free" in read.stderr
+    assert "there is no statement to find cubes for" in refused(dpsql("workload", str(schema)), "802", 2)
+
+
 def test_the_owner_gives_analysts_something_to_practice_on(schema: Path, tmp_path: Path) -> None:
     folder = tmp_path / "practice"
     written = dpsql("practice", str(schema), str(folder))

@@ -1,4 +1,4 @@
-"""The command line: `dpsql SCHEMA -c SQL`, and the owner's verbs init, check, tune, practice, refresh, budget, guard, serve and user.
+"""The command line: `dpsql SCHEMA -c SQL`, the owner's verbs, and serve and user.
 
 Exit codes: 0 answered, 1 refused, 2 usage or schema, 3 budget exhausted, 4 engine or ledger failure, 130 interrupted.
 """
@@ -16,7 +16,7 @@ from dpsql.clients.cli.complaints import FAILED, INTERRUPTED, complain
 from dpsql.clients.terminal.show import MODES
 
 OPTIONS = ("--accuracy", "--analyst", "--help", "--ledger", "--mode", "--no-status", "--status", "--version")
-VERBS = ("init", "check", "tune", "practice", "refresh", "budget", "guard")
+VERBS = ("init", "check", "tune", "workload", "practice", "refresh", "budget", "guard")
 SERVING = ("serve", "user")
 HELPING = ("help", "completion")
 EPILOG = """without -c and -f, statements are read from standard input; in a terminal, a session opens.
@@ -29,6 +29,9 @@ owner's verbs:
                         --sizes buys how often the values of each column occur, for the guard to count on
   dpsql tune SCHEMA     how exact statements are at several prices, how many fit, and what the limits cut (for the owner's eyes):
                         -f FILE or -c SQL names them, else those that were charged; --plot FILE draws it
+  dpsql workload SCHEMA -f FILE
+                        the cubes that answer the statements of a file, their price, and every error off them and bought alone;
+                        --epsilon E is the price of all of them, and --yes buys them
   dpsql practice SCHEMA [FOLDER]
                         write invented data, from the declarations alone, and a schema whose budget does not end, to try statements on
   dpsql refresh SCHEMA  approve data that changed, and verify what is new; says nothing where nothing is (for a timetable);

@@ -1,4 +1,4 @@
-"""The owner's verbs of the command line: init, check, tune, practice, refresh, budget and guard."""
+"""The owner's verbs of the command line: init, check, tune, workload, practice, refresh, budget and guard."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +28,7 @@ _DESCRIPTIONS = {
     "init": "Draft a schema from the names and types of a folder, a file or a database; no bounds are taken from the data.",
     "check": "Verify the ledger and the structure, show exact facts, and approve this version of the data. For the owner's eyes.",
     "tune": "Show how exact statements are at several prices, how many fit, and what the limits cut. For the owner's eyes.",
+    "workload": "Find the cubes that answer statements which come again and again, and buy them on yes.",
     "practice": "Write invented data, from the declarations alone, and a schema for it whose budget does not end.",
     "refresh": "Approve data that changed, and verify the tables that did; shows no facts, and nothing where nothing changed.",
     "budget": "Show what is spent, by whom, and what is left.",
@@ -39,6 +41,8 @@ def run(verb: str, given: Sequence[str]) -> int:
     options = parser_of(verb).parse_args(given)
     if verb == "budget" and options.failures:
         _show_failures(options)
+    elif verb == "workload":
+        _work(options)
     elif text := _report(verb, options):
         _print(text)
     return 0
@@ -76,11 +80,9 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
         parser.add_argument(
             "folder", metavar="FOLDER", nargs="?", help="a new folder; NAME-practice where none is given"
         )
+    if verb in ("tune", "workload"):
+        _add_statements(parser, verb)
     if verb == "tune":
-        parser.add_argument(
-            "-c", dest="given", metavar="SQL", action="append", default=[], help="statements, with ; between them"
-        )
-        parser.add_argument("-f", dest="file", metavar="FILE", help="a file of them (- is standard input)")
         drawn = "draw the errors over the price: a .png, .svg or .pdf; needs the extra dpsql[examples]"
         parser.add_argument("--plot", metavar="FILE", help=drawn)
     if verb == "refresh":
@@ -99,6 +101,54 @@ def _add_options_of_init(parser: argparse.ArgumentParser) -> None:
     sniff = "take the types of CSV columns from their values: it reads all rows"
     parser.add_argument("--sniff", action="store_true", help=sniff)
     parser.add_argument("--yes", action="store_true", help="ask nothing: the draft as names and types give it")
+
+
+def _add_statements(parser: argparse.ArgumentParser, verb: str) -> None:
+    """Options of the verbs that are about statements."""
+    given = "statements, with ; between them"
+    parser.add_argument("-c", dest="given", metavar="SQL", action="append", default=[], help=given)
+    parser.add_argument("-f", dest="file", metavar="FILE", help="a file of them (- is standard input)")
+    if verb == "workload":
+        parser.add_argument("--epsilon", metavar="E", type=_price, help="of all cubes together")
+        parser.add_argument("--analyst", metavar="NAME", help="who pays")
+        parser.add_argument("--yes", action="store_true", help="buy the cubes without being asked")
+
+
+def _work(options: argparse.Namespace) -> None:
+    """Print the cubes of a workload, and buy them on yes."""
+    from dpsql.session.opening import open_session
+
+    with closing(open_session(options.target, options.analyst, options.ledger)) as session:
+        report = session.workload(_statements(options), options.epsilon)
+        _print(str(report))
+        if not report.cubes:
+            return
+        if not options.yes and not _agreed():
+            _print("nothing was bought")
+            return
+        for cube in report.cubes:
+            receipt = session.execute(cube.sql).receipt
+            _print(f"{cube.name}: {'stored already, free' if receipt.id is None else f'bought, charge {receipt.id}'}")
+
+
+def _agreed() -> bool:
+    """True if whoever sits before the terminal says yes; of who sits before none nobody takes it for granted."""
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        _print("--yes buys them")
+        return False
+    try:
+        return input("Buy these cubes? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _statements(options: argparse.Namespace) -> list[str]:
+    """The statements behind -c and -f."""
+    from dpsql.clients.cli.asking import read
+    from dpsql.clients.terminal.statements import split
+
+    texts = [*options.given, *([read(options.file)] if options.file is not None else [])]
+    return [one.sql for text in texts for one in split(text)]
 
 
 def _print(report: str) -> None:
@@ -201,15 +251,11 @@ def _refreshed(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> s
 
 
 def _tuned(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:
-    from dpsql.clients.cli.asking import read
     from dpsql.clients.terminal.progress import progress
-    from dpsql.clients.terminal.statements import split
     from dpsql.session.tuning import tune
 
-    texts = [*options.given, *([read(options.file)] if options.file is not None else [])]
-    statements = [one.sql for text in texts for one in split(text)]
     with progress(sys.stderr) as told:
-        report = tune(schema, ledger, statements, told)
+        report = tune(schema, ledger, _statements(options), told)
     if options.plot is not None:
         from dpsql.clients.output.tuned import draw
 

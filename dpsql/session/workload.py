@@ -1,0 +1,334 @@
+"""workload: statements that come again and again -> cubes that answer them, their price and errors beside those of each alone.
+
+Reads the text, the declarations and the names of stored cubes: nothing is run, charged or read of the data. A statement goes to a
+cube by what is left of it without its conditions on declared values: those of one FROM, one WHERE and one limit on a person's rows
+share one. The cube has the keys of all of them and the values that they add up, and each is then tried on it, as it would be read
+off: what is told is the noise that its answers would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import chain
+from math import prod
+
+from sqlglot import exp
+
+from dpsql.accounting.amounts import at_least
+from dpsql.answers.cube_columns import width_of
+from dpsql.core import cancellation
+from dpsql.core.errors import Error, error
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss, total
+from dpsql.core.wording import counted, number
+from dpsql.mechanisms.prices import nominal
+from dpsql.mechanisms.residual import MOST_AXES
+from dpsql.plan.compiled import Compiled, CompiledRelease
+from dpsql.plan.releases import Output, Release
+from dpsql.planner.cubes import rho_of
+from dpsql.planner.explain.released import asked as in_sql
+from dpsql.planner.explain.words import Words
+from dpsql.planner.parse import CreateCube, Query, parse
+from dpsql.planner.slices import Slice, every_slice
+from dpsql.session import answer, cubes
+from dpsql.session.world import World
+
+MOST_STATEMENTS = 1_000
+_LONGEST_TEXT = 100
+_THOUSAND = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnErrors:
+    """95 % half-widths of one column [its own unit; of an average, that times the number of rows].
+
+    alone  bought by its statement
+    read   off the cube; None where it is not
+    """
+
+    name: str
+    alone: float | None
+    read: float | None
+    over_rows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StatementOfWorkload:
+    """A statement and what becomes of it.
+
+    loss    bought alone
+    cube    the name of the cube that it would be read off; "" where there is none
+    tried   the name of the cube that it was tried on
+    reason  why there is none
+    """
+
+    sql: str
+    loss: PrivacyLoss
+    columns: tuple[ColumnErrors, ...]
+    cube: str = ""
+    tried: str = ""
+    reason: str = ""
+
+    def lines(self) -> Iterator[str]:
+        text = " ".join(self.sql.split())
+        yield text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
+        if self.reason:
+            yield f"  {self.reason}"
+            return
+        for one in self.columns:
+            over = " / n" if one.over_rows else ""
+            alone = f"+-{number(one.alone)}{over} alone" if one.alone is not None else "no error known alone"
+            off = f", +-{number(one.read)}{over} off {self.tried}" if one.read is not None else ""
+            yield f"  {one.name}: {alone}{off}{', free' * bool(self.cube)}"
+        if not self.cube:
+            yield "  the cube errs more than twice as much: it would be bought all the same"
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCube:
+    """A cube that answers several statements.
+
+    sql    that buys it
+    count  of the statements that are read off it
+    """
+
+    name: str
+    sql: str
+    rho: Fraction
+    cells: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadReport:
+    """Proposal for a set of statements; str() is the text for whoever buys."""
+
+    cubes: tuple[ProposedCube, ...]
+    statements: tuple[StatementOfWorkload, ...]
+
+    @property
+    def alone(self) -> Fraction:
+        """[nats] of all statements that the cubes answer, bought one by one."""
+        return sum((nominal(one.loss) for one in self.statements if one.cube), Fraction(0))
+
+    def __str__(self) -> str:
+        parts = ["\n".join(one.lines()) for one in self.statements]
+        read = sum(bool(one.cube) for one in self.statements)
+        for cube in self.cubes:
+            told = f"{counted(cube.cells, 'cell')}, rho {at_least(cube.rho)}, {counted(cube.count, 'statement')} read off it"
+            parts.append(f"{cube.name}: {told}\n{cube.sql};")
+        if self.cubes:
+            rho = at_least(sum((cube.rho for cube in self.cubes), Fraction(0)))
+            parts.append(
+                f"together: rho {rho} once, for {read:,} of {counted(len(self.statements), 'statement')} and all that follow; "
+                f"one by one, each once, they cost epsilon {number(self.alone)}"
+            )
+        return "\n\n".join(parts or ["no cube answers any of them"])
+
+
+@dataclass(slots=True)
+class _Group:
+    """Statements of the same rows: of one FROM, one WHERE and one limit.
+
+    keys    of the cube, by what they are, in words; each with the number of its values
+    values  that are added up, in words
+    ways    the most keys that one statement needs together
+    """
+
+    source: str
+    where: tuple[str, ...]
+    max_rows: int | None
+    members: list[int] = field(default_factory=list)
+    keys: dict[str, int] = field(default_factory=dict)
+    values: dict[str, None] = field(default_factory=dict)
+    ways: int = 1
+
+    def sql(self, name: str, epsilon: Fraction | None) -> str:
+        keys = ", ".join(self.keys)
+        options = [
+            *([f"epsilon = {float(epsilon):g}"] if epsilon is not None else []),
+            *([f"ways = {self.ways}"] if self.ways < len(self.keys) else []),
+            *([f"max_rows = {self.max_rows}"] if self.max_rows is not None else []),
+        ]
+        terms = f" OPTIONS ({', '.join(options)})" if options else ""
+        numbers = ", ".join(["COUNT(*)", *(f"SUM({value})" for value in self.values)])
+        where = f" WHERE {' AND '.join(f'({one})' for one in self.where)}" if self.where else ""
+        return f"CREATE PRIVATE CUBE {name}{terms} AS SELECT {keys}, {numbers} FROM {self.source}{where} GROUP BY CUBE ({keys})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A statement up to its noise, alone."""
+
+    query: Query
+    plan: Compiled
+
+    @property
+    def parts(self) -> tuple[CompiledRelease, ...]:
+        return tuple(part for part in self.plan.releases if part.release.parts)
+
+
+def propose(statements: Sequence[str], epsilon: Fraction | None, world: World) -> WorkloadReport:
+    """The cubes that answer some statements, and how exactly. Raises 802 where there is no statement, or too many.
+
+    epsilon  of all cubes together; None: each may cost what the owner lets one cost
+    """
+    if not statements or len(statements) > MOST_STATEMENTS:
+        what = "there is no statement to find cubes for" if not statements else "there are too many statements"
+        raise error(802, what, hint=f"write them into a file, at most {MOST_STATEMENTS:,}, and name it behind -f")
+    reasons: dict[int, str] = {}
+    planned: dict[int, _Planned] = {}
+    for i, sql in enumerate(statements):
+        with cancellation.current().planning():
+            try:
+                planned[i] = _planned(sql, world)
+            except Error as raised:
+                reasons[i] = f"refused: {raised.message}"
+    groups = _groups(planned, reasons, world)
+    whole = sum(len(group.members) for group in groups)
+    found: dict[int, StatementOfWorkload] = {}
+    proposed: list[ProposedCube] = []
+    for group in groups:
+        share = None if epsilon is None else _share(epsilon, Fraction(len(group.members), whole), world)
+        name = _name(group, [*(cube.name for cube in proposed), *(c.name for c in world.stored.cubes.names.all())])
+        with cancellation.current().planning():
+            try:
+                cube, read = _tried(group, group.sql(name, share), planned, statements, world)
+            except Error as raised:
+                reasons |= dict.fromkeys(group.members, f"no cube: {raised.message}")
+                continue
+        found |= read
+        if any(one.cube for one in read.values()):
+            proposed.append(cube)
+    return WorkloadReport(
+        tuple(proposed),
+        tuple(found.get(i) or _alone(sql, planned.get(i), reasons.get(i, "")) for i, sql in enumerate(statements)),
+    )
+
+
+def _planned(sql: str, world: World) -> _Planned:
+    statement = answer.read(sql, (), world)
+    if not isinstance(statement, Query):
+        raise error(103, "it is no question", hint="write SELECT ...")
+    return _Planned(statement, answer.plan(statement, world).plan)
+
+
+def _groups(planned: dict[int, _Planned], reasons: dict[int, str], world: World) -> list[_Group]:
+    """Statements by their rows; the others get a reason."""
+    found: dict[tuple[object, ...], _Group] = {}
+    for i, one in planned.items():
+        reason = _why_not(one)
+        if reason:
+            reasons[i] = reason
+            continue
+        release = one.parts[0].release
+        part = next(chain(every_slice(release), [Slice(release, ())]))
+        words = Words.of_relation(part.release.limited.block.source)
+        where = tuple(sorted(words.expression(condition) for condition in part.release.limited.block.source.where))
+        source, rows = _source(one.query), one.query.settled.max_rows
+        group = found.setdefault((world.stored.questions.rows(part.release).question,), _Group(source, where, rows))
+        keys = {words.expression(key.scalar): len(key.values or ()) for key in part.release.keys}
+        keys |= {words.expression(s.key.scalar): len(s.key.values or ()) for s in part.subjects}
+        merged = group.keys | keys
+        if len(merged) > MOST_AXES or prod(merged.values()) > world.schema.privacy.max_cells:
+            reasons[i] = "no cube: with its keys it would have too many cells"
+            continue
+        group.keys, group.ways = merged, max(group.ways, len(keys))
+        group.values |= {
+            words.expression(a.argument): None
+            for a in release.limited.block.aggregates
+            if a.argument is not None and "centred" in (a.record.of_cube or ((),))[0]
+        }
+        group.members.append(i)
+    return [group for group in found.values() if group.members and group.keys]
+
+
+def _why_not(one: _Planned) -> str:
+    """The reason for which no cube could answer a statement; "" where one may."""
+    if not one.parts:
+        return "free"
+    if len(one.parts) > 1 or one.parts[0].bounds:
+        return "no cube: it is made of several releases"
+    release = one.parts[0].release
+    words = Words.of_relation(release.limited.block.source)
+    for aggregate in release.limited.block.aggregates:
+        of_person = aggregate.argument is not None and aggregate.argument.unit_bounds is not None
+        if aggregate.record.of_cube is None or aggregate.condition is not None or of_person:
+            return f"no cube: none holds {in_sql(aggregate, words)}{' within bounds of a person' * of_person}"
+    if release.selection is not None or any(key.values is None for key in release.keys):
+        return "no cube: its keys are not declared"
+    return ""
+
+
+def _source(query: Query) -> str:
+    """FROM as it was written."""
+    select = query.tree.find(exp.Select)
+    parts = (
+        [] if select is None else [select.args.get("from_") or select.args.get("from"), *select.args.get("joins", [])]
+    )
+    text = " ".join(part.sql(dialect="duckdb") for part in parts if part is not None)
+    return text.removeprefix("FROM ").strip()
+
+
+def _share(epsilon: Fraction, part: Fraction, world: World) -> Fraction:
+    """The largest epsilon, to three digits behind the point, that costs no more than a part of the rho of another."""
+    privacy = world.schema.privacy
+    delta = (privacy.cube or privacy.caps).delta
+    most = part * rho_of(EpsilonDelta(epsilon, delta))
+    low, high = 1, int(epsilon * _THOUSAND) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = rho_of(EpsilonDelta(Fraction(middle, _THOUSAND), delta)) <= most
+        low, high = (middle, high) if fits else (low, middle)
+    return Fraction(low, _THOUSAND)
+
+
+def _name(group: _Group, taken: Sequence[str]) -> str:
+    first = (
+        "".join(c if c.isalnum() else "_" for c in group.source.split()[0].split(".")[-1].strip('"').lower()) or "rows"
+    )
+    names = (f"{first}_cube{i if i > 1 else ''}" for i in range(1, len(taken) + 2))
+    return next(name for name in names if name not in [one.lower() for one in taken])
+
+
+def _tried(
+    group: _Group, sql: str, planned: dict[int, _Planned], statements: Sequence[str], world: World
+) -> tuple[ProposedCube, dict[int, StatementOfWorkload]]:
+    """The cube of a group, and its statements read off it. Raises what refuses the cube."""
+    statement = parse(sql)
+    if not isinstance(statement, CreateCube):
+        raise error(901, "a cube was proposed by another statement")
+    made = cubes.plan(statement, world)
+    world.guard.settled(made.planned.judged.findings)
+    found: dict[int, StatementOfWorkload] = {}
+    for i in group.members:
+        part = planned[i].parts[0]
+        read = world.stored.cubes.would_be_read(part, made.cube)
+        if read is None:
+            found[i] = _alone(statements[i], planned[i], "no cube: it could not be read off one")
+            continue
+        columns = tuple(_errors(part.release, output, read) for output in part.release.outputs)
+        near = not world.stored.unanswered(planned[i].plan, [made.cube])[0].releases
+        found[i] = StatementOfWorkload(
+            statements[i], part.release.loss, columns, made.cube.name if near else "", made.cube.name
+        )
+    count = sum(bool(one.cube) for one in found.values())
+    cells = prod(made.cube.shape)
+    return ProposedCube(made.cube.name, sql, made.plan.plan.loss.rho, cells, count), found
+
+
+def _errors(alone: Release, output: Output, read: Release | None) -> ColumnErrors:
+    aggregate = next(a for a in alone.limited.block.aggregates if a.name == output.name)
+    own = width_of(alone, output)
+    other = None
+    if read is not None:
+        other = next((width_of(read, one) for one in read.outputs if one.name == output.name), None)
+    name = in_sql(aggregate, Words.of_relation(alone.limited.block.source))
+    widths = [None if width is None else float(f"{width[1]:.3g}") for width in (own, other)]
+    return ColumnErrors(name, widths[0], widths[1], bool(own and own[0]))
+
+
+def _alone(sql: str, planned: _Planned | None, reason: str) -> StatementOfWorkload:
+    loss = total(part.release.loss for part in planned.parts) if planned is not None else total(())
+    return StatementOfWorkload(sql, loss, (), reason=reason)
