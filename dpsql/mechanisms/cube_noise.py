@@ -89,14 +89,20 @@ class ResidualGaussian(AdditiveDefaults):
 
     residual  the variances, for a row that adds 1
     weights   the most that a row adds to each of the statistic's cells [quanta]; a row adds to one of them alone
+    rows      of one unit
+    apart     an axis on which no two rows of a unit have the same value
     Input     squared sensitivity (rows * weights[0])^2, where the other cells count weights[0] / weight times
-    Output    rho = residual.rho(rows) of zCDP, exactly; mu^2 = 2 rho of GDP, after approximation_delta; no epsilon without a delta
+    Output    rho = residual.rho(rows, apart) of zCDP, exactly; mu^2 = 2 rho of GDP, after approximation_delta; no epsilon without a
+              delta. For m > rows (m / rows)^2 times that, which is no less than residual.rho(m, apart); for fewer all the same
     Why       of a row, either its part of the first cell, over weights[0], is at most 1 and the others are 0, or the other way
-              round: in the scale of the noise it moves the coefficients of all cells together as one row of a count does
+              round: in the scale of the noise it moves the coefficients of all cells together as one row of a count does, and the
+              squares of rows in different cells add up to no more than if all were in one
     """
 
     residual: Residual
     weights: tuple[int, ...]
+    rows: int = 1
+    apart: int | None = None
     least: Fraction = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -105,7 +111,8 @@ class ResidualGaussian(AdditiveDefaults):
         object.__setattr__(self, "least", min(found) * self.weights[0] ** 2)
 
     def rho(self, l2_squared: int) -> Fraction:
-        return self.residual.rho(1) * l2_squared / self.weights[0] ** 2
+        times = max(Fraction(1), Fraction(l2_squared, (self.rows * self.weights[0]) ** 2))
+        return self.residual.rho(self.rows, self.apart) * times
 
     def loss(self, l2_squared: int, most: Fraction) -> PrivacyLoss:
         """The loss of a statistic with this squared sensitivity [quanta^2].

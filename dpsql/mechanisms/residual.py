@@ -55,13 +55,34 @@ class Residual:
     shape: tuple[int, ...]
     squared: Mapping[Axes, Fraction] = field(hash=False)
 
-    def rho(self, rows: int) -> Fraction:
+    def rho(self, rows: int, apart: int | None = None) -> Fraction:
         """The zCDP loss where a unit has at most so many rows: rows^2 times half of (1).
 
-        Why  the coefficients of several rows are the sum of theirs: by the triangle inequality their norm, each over its own deviation,
-             is at most `rows` times that of one, and it is where all are in one cell
+        apart  an axis on which no two rows of a unit have the same value
+        Why    the coefficients of several rows are the sum of theirs: by the triangle inequality their norm, each over its own
+               deviation, is at most `rows` times that of one, and it is where all are in one cell. With an axis y of n values on
+               which they are apart, take A without y together with A + y. Of the rows r let u_r be the coefficients on A, each over
+               the root of its k (k + 1) ..., so that |u_r|^2 <= p_A. On y those of two rows have the product 1 - 1 / n where these
+               are one, else -1 / n. So A and A + y lose, in half,
+
+                   |sum u_r|^2 (1 / sigma_A^2 - 1 / (n sigma_A+y^2)) + sum |u_r|^2 / sigma_A+y^2
+
+               where |sum u_r|^2 <= rows^2 p_A, which is reached, and a first factor below 0 is left out
         """
-        return rows**2 * sum((self.share(axes) / (2 * squared) for axes, squared in self.squared.items()), Fraction(0))
+        if apart is None:
+            terms = (rows**2 * self.share(axes) / squared for axes, squared in self.squared.items())
+        else:
+            terms = (
+                self._apart(axes, min(rows, self.shape[apart]), apart) for axes in self.squared if apart not in axes
+            )
+        return sum(terms, Fraction(0)) / 2
+
+    def _apart(self, axes: Axes, rows: int, apart: int) -> Fraction:
+        """Twice the loss of A and A + y."""
+        share, own, beside = self.share(axes), self.squared[axes], self.squared.get(axes | {apart})
+        if beside is None:
+            return rows**2 * share / own
+        return rows * share / beside + max(Fraction(0), rows**2 * share * (1 / own - 1 / (self.shape[apart] * beside)))
 
     def share(self, axes: Axes) -> Fraction:
         """The product of 1 - 1 / n over some axes."""
@@ -138,21 +159,24 @@ def subsets(count: int, ways: int) -> Iterator[Axes]:
         yield from map(frozenset, combinations(range(count), size))
 
 
-def residual(shape: Sequence[int], ways: int, rho: Fraction, rows: int) -> Residual:
+def residual(shape: Sequence[int], ways: int, rho: Fraction, rows: int, apart: int | None = None) -> Residual:
     """The variances with which every cell of every marginal of at most `ways` axes has the same variance, at this rho.
 
-    rows  of one unit, at most
-    Why   with sigma_A^2 = c prod over A of (1 + 1 / n) the cell of a marginal of S has, by (2), the variance c times the product over S
-          of 1 / n^2 + (1 - 1 / n) (1 + 1 / n) = 1. (1) is then the sum over A of prod over A of (n - 1) / (n + 1), over c, and this is
-          2 rho over rows^2. Where all keys may be told together no other choice makes the largest variance smaller: it has the least
-          mean where the marginal of S weighs prod over S of n^2 / (n + 1)^2 and prod over the others of 1 - 1 / (n + 1)^2
+    rows   of one unit, at most
+    apart  an axis on which no two rows of a unit have the same value
+    Why    with sigma_A^2 = c prod over A of (1 + 1 / n) the cell of a marginal of S has, by (2), the variance c times the product over
+           S of 1 / n^2 + (1 - 1 / n) (1 + 1 / n) = 1. (1) is then the sum over A of prod over A of (n - 1) / (n + 1), over c, and
+           this is 2 rho over rows^2; with `apart` it has (1 + 1 / rows) / 2 of that. Where all keys may be told together and rows are
+           not apart no other choice makes the largest variance smaller: it has the least mean where the marginal of S weighs prod
+           over S of n^2 / (n + 1)^2 and prod over the others of 1 - 1 / (n + 1)^2. A loss is one over c, and falls where a variance
+           is rounded up
     """
     sets = [axes for axes in subsets(len(shape), ways) if all(shape[axis] > 1 for axis in axes)]
-    shares = {axes: prod((Fraction(shape[i] - 1, shape[i] + 1) for i in axes), start=Fraction(1)) for axes in sets}
-    level = rows**2 * sum(shares.values()) / (2 * rho)
-    found = {axes: up(level * prod((1 + Fraction(1, shape[i]) for i in axes), start=Fraction(1))) for axes in sets}
+    of_one = {axes: prod((1 + Fraction(1, shape[i]) for i in axes), start=Fraction(1)) for axes in sets}
+    level = Residual(tuple(shape), of_one).rho(rows, apart) / rho
+    found = {axes: up(level * squared) for axes, squared in of_one.items()}
     made = Residual(tuple(shape), found)
-    if made.rho(rows) > rho or min(found.values()) < FINEST_SIGMA**2:
+    if made.rho(rows, apart) > rho or min(found.values()) < FINEST_SIGMA**2:
         raise error(901, "the variances of a cube do not cost what is asked")
     return made
 

@@ -6,7 +6,8 @@ What one unit can change
   2. A row is in one cell of the cube. There it adds 1 to the number of rows and, of each value, at most W to the centred sum or
      to W times the number of rows without one (aggregates/joint.py).
   3. Each of these statistics is released as the coefficients of its cells. Over their deviations, squared, they add up to the
-     same for every cell, and for K rows to at most K^2 times that: rho, in closed form.
+     same for every cell, and for K rows to at most K^2 times that: rho, in closed form. Where a unit has no value of some key twice,
+     as of the year in a table with a row a person and year, it is (1 + 1 / K) / 2 of that.
   4. The rho of several statistics is the sum of theirs. With k values the number of rows has 1 / (sqrt k + 1) of it, and each
      value 1 / (k + sqrt k).
 """
@@ -182,14 +183,27 @@ def _noise(
 ) -> tuple[ResidualGaussian, ...]:
     """Raises 202 where it would be too wide."""
     shape = tuple(len(key.values or ()) for key in part.block.keys)
+    rows, apart = part.limits.rows, _apart(part.block)
     found = tuple(
-        ResidualGaussian(residual(shape, ways, rho * share, part.limits.rows), one.weights)
+        ResidualGaussian(residual(shape, ways, rho * share, rows, apart), one.weights, rows, apart)
         for one, share in zip(statistics, _shares(len(statistics) - 1), strict=True)
     )
     most = prod(max(1, n * (n - 1)) for n in shape)
     if any(one.squared_scale * most > WIDEST_SCALE**2 for one in found):
         raise too_wide()
     return found
+
+
+def _apart(block: Block) -> int | None:
+    """The place of a key of which a unit has no value twice; None where none is known.
+
+    Why  a declared key of the unit and one column is verified like all structure (rule 36), and is kept by what joins keep
+    """
+    source = block.source
+    unit = source.unit.column.tree if source.unit is not None and source.unit.column is not None else None
+    columns = frozenset().union(*(key - {unit} for key in source.unique if unit in key and len(key) == 2))
+    keys = (place for place, k in enumerate(block.keys) if k.scalar.tree in columns and not k.scalar.nullable)
+    return next(keys, None)
 
 
 def _measured(
@@ -219,11 +233,11 @@ def _fingerprint(part: BoundedBlock, release: Release, ways: int, price: Epsilon
     return fingerprint(
         source.read(),
         VERSION,
-        "cube",
+        "cube of even variances",
         tree_of(source.unit.column) if source.unit is not None else None,
         frozenset(condition.tree for condition in source.where),
         tuple((key.scalar.tree, key.values) for key in block.keys),
-        (part.limits.rows, part.enforced),
+        (part.limits.rows, part.enforced, _apart(block)),
         tuple(measure.statistic.identity for measure in release.measures),
         ways,
         f"{price.epsilon} {price.delta}",

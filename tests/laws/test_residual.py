@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, product
 from math import prod
 
 import pytest
@@ -57,6 +57,52 @@ def test_several_rows_of_a_unit_lose_no_more_than_is_charged(shape: tuple[int, .
     assert len(set(found)) > 1
 
 
+def apart_losses(shape: tuple[int, ...], ways: int, rows: int, apart: int) -> tuple[list[Fraction], Fraction]:
+    """Of every unit whose rows are apart on an axis, and what is charged."""
+    made = residual(shape, ways, RHO, rows, apart)
+    cells = list(product(*map(range, shape)))
+    units = [
+        chosen
+        for size in range(1, rows + 1)
+        for chosen in combinations(cells, size)
+        if len({cell[apart] for cell in chosen}) == size
+    ]
+    return [loss(made, chosen) for chosen in units], made.rho(rows, apart)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "apart"), [((3,), 3, 0), ((4, 2), 3, 0), ((2, 3), 2, 1), ((3, 2, 2), 3, 0), ((2, 3), 9, 1)]
+)
+def test_rows_that_are_apart_lose_no_more_than_is_charged(shape: tuple[int, ...], rows: int, apart: int) -> None:
+    for ways in range(1, len(shape) + 1):
+        found, charged = apart_losses(shape, ways, rows, apart)
+        assert max(found) == charged <= RHO
+        most = min(rows, shape[apart])
+        assert charged < residual(shape, ways, RHO, rows, apart).rho(most)
+
+
+def test_apart_the_variances_are_smaller_by_a_known_part() -> None:
+    """(1 + 1 / K) / 2, for every marginal alike, where the axis is told with all others."""
+    for rows in (2, 5):
+        some, other = residual((6, 5, 3), 3, RHO, rows, 1), residual((6, 5, 3), 3, RHO, rows)
+        for axes in some.squared:
+            assert float(some.squared[axes] / other.squared[axes]) == pytest.approx((1 + 1 / rows) / 2)
+
+
+def test_rows_that_are_not_apart_are_noticed() -> None:
+    """Planted: two rows of a unit have one value of the axis."""
+    made = residual((3, 2), 2, RHO, 2, 0)
+    assert loss(made, [(1, 0), (1, 0)]) > made.rho(2, 0)
+
+
+def test_a_planted_loss_of_rows_apart_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: what is lost together on A and A + y is forgotten."""
+    honest = Residual._apart
+    monkeypatch.setattr(Residual, "_apart", lambda made, axes, rows, apart: honest(made, axes, 1, apart) * rows)
+    with pytest.raises((AssertionError, Error)):
+        test_rows_that_are_apart_lose_no_more_than_is_charged((4, 2), 3, 0)
+
+
 def test_along_an_axis_the_sum_telescopes() -> None:
     """For y > 0: y^2 / (y (y + 1)) of k = y, and 1 / k - 1 / (k + 1) of every later k: together 1 - 1 / n."""
     for n in (2, 3, 10, 1000):
@@ -96,7 +142,7 @@ def test_a_planted_norm_is_noticed(
 
 def test_rows_that_are_ignored_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Residual.rho
-    monkeypatch.setattr(Residual, "rho", lambda made, rows: honest(made, 1))
+    monkeypatch.setattr(Residual, "rho", lambda made, rows, apart=None: honest(made, 1))
     with pytest.raises(AssertionError):
         test_several_rows_of_a_unit_lose_no_more_than_is_charged((2, 3), 2)
 

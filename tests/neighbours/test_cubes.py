@@ -24,6 +24,7 @@ from tests.support import clinic
 from tests.support.noise import ZeroNoise
 from tests.support.opened import clinic_data
 
+TEXT = clinic.schema_text()
 OTHERS: list[clinic.Row] = [(i, i % 8, 1 + i % 4, 5.0 + i, i % 30 if i % 4 else None, None) for i in range(40)]
 CUBES = {
     "one row": "SELECT site, female, COUNT(*), SUM(income), SUM(weight) FROM patient GROUP BY CUBE (site, female)",
@@ -45,17 +46,19 @@ def _person(number: int) -> clinic.Row:
     return (number, 1 + number % 3, None if number == 9 else True, *wild, 30, None, "a", None, "1995-01-01", None)
 
 
-def opened(visits: list[clinic.Row], people: int) -> Session:
+def opened(visits: list[clinic.Row], people: int, text: str) -> Session:
     data: clinic.Database = {"patient": [_person(i) for i in range(people)], "visit": visits, "item": [], "drug": []}
-    return clinic_data(clinic.schema_text(), data).session(ZeroNoise())
+    return clinic_data(text, data).session(ZeroNoise())
 
 
-def distance(cube: str, hers: list[clinic.Row]) -> tuple[Fraction, PrivacyLoss]:
+def distance(
+    cube: str, hers: list[clinic.Row], others: list[clinic.Row] = OTHERS, text: str = TEXT
+) -> tuple[Fraction, PrivacyLoss]:
     """Half of the squared distance of two releases, each coefficient over its variance; and what was charged."""
     tables = []
     charged: PrivacyLoss | None = None
     statement = f"CREATE PRIVATE CUBE c OPTIONS (epsilon = 1, delta = 1e-6) AS {cube}"
-    for session in (opened(OTHERS, 9), opened([*OTHERS, *hers], 10)):
+    for session in (opened(others, 9, text), opened([*others, *hers], 10, text)):
         with closing(session):
             answer = session.execute(statement)
             known = session._world.stored.cubes.names.get("c")
@@ -104,7 +107,7 @@ def test_rows_of_a_person_that_are_ignored_are_noticed(monkeypatch: pytest.Monke
         _reached()
 
 
-def _of_one_row(shape: tuple[int, ...], ways: int, rho: Fraction, rows: int) -> Residual:
+def _of_one_row(shape: tuple[int, ...], ways: int, rho: Fraction, rows: int, apart: int | None) -> Residual:
     return residual(shape, ways, rho, 1)
 
 
@@ -120,5 +123,32 @@ def test_an_axis_that_is_forgotten_in_the_norm_is_noticed(monkeypatch: pytest.Mo
         return Fraction(1, 4) if axes else Fraction(1)
 
     monkeypatch.setattr(Residual, "share", forgetting)
+    with pytest.raises(AssertionError):
+        _reached()
+
+
+_BEFORE, _, _AFTER = TEXT.partition("[tables.item]")
+YEARLY = _BEFORE.replace('key = ["visit_id"]', 'key = ["patient_id", "year"]') + _AFTER[_AFTER.index("[tables.drug]") :]
+"""A row a person and year at most, as is verified. The others have no more than three: which of four stay is each ledger's secret."""
+APART = [(i, i % 8, 1 + i // 8, 5.0 + i, i % 30, None) for i in range(24)]
+HERS_APART: dict[str, list[clinic.Row]] = {
+    "at one bound": [(900 + i, 9, 1 + i, 50.0, 30, None) for i in range(3)],
+    "more years than are declared": [(900 + i, 9, 1 + i, 90.0 - i, i, None) for i in range(4)],
+    "at both bounds": [(900 + i, 9, 1 + i, -1e9 if i % 2 else 1e9, None, None) for i in range(3)],
+}
+
+
+@pytest.mark.parametrize("hers", HERS_APART)
+@pytest.mark.parametrize("cube", ["rows", "joined"])
+def test_one_person_of_a_row_a_year_moves_a_cube_by_no_more_than_is_charged(cube: str, hers: str) -> None:
+    found, charged = distance(CUBES[cube], HERS_APART[hers], APART, YEARLY)
+    assert 0 < found <= charged.rho
+    if hers == "at one bound" and cube == "rows":
+        assert float(found) == pytest.approx(float(charged.rho), rel=1e-9)
+
+
+def test_a_table_without_that_key_is_not_taken_for_one_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: years are taken to be apart where nothing says so."""
+    monkeypatch.setattr("dpsql.planner.cubes._apart", lambda block: 0)
     with pytest.raises(AssertionError):
         _reached()
