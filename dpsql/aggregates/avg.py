@@ -80,12 +80,12 @@ class Pair(StatisticDefaults):
         kept = filtered(names[1:])
         n, total = self.term.count(names[0], kept), self.term.total(names[0], kept)
         if not self.with_rows:
-            return UnitSums(n, (("total", total),), (CUT, clamped_total(self.term, TOTAL, ROWS, CUT)))
+            clamped = clamped_total(self.term, TOTAL, ROWS, CUT)
+            return UnitSums(n, (("total", total),), (CUT, clamped), (ROWS, TOTAL))
         taken = kept_with_value(own("n"))
         rows = counting(names[1] if names[1:] else None)
-        return UnitSums(
-            rows, (("n", n), ("total", total)), (taken, clamped_total(self.term, TOTAL, own("n"), taken), CUT)
-        )
+        kept_rows = taken, clamped_total(self.term, TOTAL, own("n"), taken), CUT
+        return UnitSums(rows, (("n", n), ("total", total)), kept_rows, (own("n"), TOTAL, ROWS))
 
     def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
         lower, upper, width = self.term.lower, self.term.upper, self.term.width

@@ -71,11 +71,14 @@ class UnitSums:
     inner     further (name, tree) over the same rows
     outer     over one (unit, group), one per exact sum, where CUT is the number of rows that the limit leaves it
               and ROWS and the names are the columns above
+    whole     the same where the columns above are sums over the rows of many units, which keep all of them: `outer` of each, added up;
+              () where that is no function of them, as where each unit counts once
     """
 
     rows: Node
     inner: tuple[tuple[str, Node], ...]
     outer: tuple[Node, ...]
+    whole: tuple[Node, ...] = ()
 
 
 ROWS, CUT = own("rows"), own("cut")

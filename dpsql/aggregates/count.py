@@ -15,6 +15,7 @@ import numpy as np
 
 from dpsql.aggregates.base import (
     CUT,
+    ROWS,
     EstimateDefaults,
     Floats,
     Limits,
@@ -61,7 +62,7 @@ class Rows(StatisticDefaults):
         return (counting(names[0] if names else None),)
 
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
-        return UnitSums(counting(names[0] if names else None), (), (CUT,))
+        return UnitSums(counting(names[0] if names else None), (), (CUT,), (ROWS,))
 
     def adds_up(self, one_row: bool) -> bool:
         return True

@@ -37,7 +37,7 @@ from math import isqrt
 from typing import Literal
 
 from dpsql.aggregates.avg import Pair, kept_with_value
-from dpsql.aggregates.base import CUT, Estimate, Limits, Sensitivity, Statistic, StatisticDefaults, UnitSums
+from dpsql.aggregates.base import CUT, ROWS, Estimate, Limits, Sensitivity, Statistic, StatisticDefaults, UnitSums
 from dpsql.aggregates.count import Rows, counted_rows, counting
 from dpsql.aggregates.forms import CountOfForm, Form
 from dpsql.aggregates.record import value_key
@@ -189,7 +189,7 @@ class Joint(StatisticDefaults):
             inner += [(n, block.term.count(name, kept)), (total, block.term.total(name, kept))]
             taken = kept_with_value(own(n))
             outer += [taken, clamped_total(block.term, own(total), own(n), taken)]
-        return UnitSums(counting(kept), tuple(inner), tuple(outer))
+        return UnitSums(counting(kept), tuple(inner), tuple(outer), (ROWS, *(own(name) for name, _ in inner)))
 
     def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
         rows = sums[0]

@@ -62,7 +62,7 @@ class Total(StatisticDefaults):
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
         rows = self.term.count(names[0], filtered(names[1:]))
         total = self.term.total(names[0], filtered(names[1:]))
-        return UnitSums(rows, (("total", total),), (clamped_total(self.term, TOTAL, ROWS, CUT),))
+        return UnitSums(rows, (("total", total),), (clamped_total(self.term, TOTAL, ROWS, CUT),), (TOTAL,))
 
     def adds_up(self, one_row: bool) -> bool:
         return True

@@ -13,6 +13,9 @@ its limits:
        over all groups of a unit the cuts add up to at most `rows`;
     5. the statistic's sums are scaled and clamped to `cut` rows, then added up over units.
 
+Where many sums are made and a first look at the unit's column alone tells which units have more rows than any may, the rows of all the
+others are summed in step 2 as if they were of one unit, which nothing is cut of (`busy_units` in cutting).
+
 One unit, added or removed, changes step 5's addends of its own (unit, group) pairs and nothing else.
 
 Where different values are counted, steps 2 to 4 say how many values each unit may take in each group, and the release stage sees who
@@ -37,7 +40,17 @@ from dpsql.expressions.scalar import Scalar
 from dpsql.plan.compiled import CompiledHistogram, CompiledMatching, CompiledRelease, Verified
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import InputTable
-from dpsql.planner.lower.cutting import KEEPS_ANY, cut, hashed, nothing_cut, verified
+from dpsql.planner.lower.cutting import (
+    BUSY,
+    KEEPS_ANY,
+    busy_units,
+    cut,
+    hashed,
+    nothing_cut,
+    of_busy_units,
+    verified,
+    with_others,
+)
 from dpsql.planner.lower.rows import (
     ROW_VALUE,
     UNIT,
@@ -90,15 +103,24 @@ def _per_unit(release: Release, statistics: list[Statistic], names: list[list[No
     parts = [part for part in asked if isinstance(part, UnitSums)]
     inner = [Item(part.rows, Own(f"r{i}")) for i, part in enumerate(parts)]
     inner += [Item(tree, Own(f"{name}{i}")) for i, part in enumerate(parts) for name, tree in part.inner]
-    owners = (UNIT, *keys)
-    by_unit = replace(over(rows, "counted", [*owners, *inner], group=owners), having=only_declared(release.keys))
-    limited = cut(by_unit, keys, limits, len(parts))
+    busy = busy_units(release, parts)
+    if busy is None:
+        owners: tuple[Node, ...] = (UNIT, *keys)
+        summed = over(rows, "counted", [*owners, *inner], group=owners)
+    else:
+        shown, owners = Item(BUSY, Own("u")), (BUSY, *keys)
+        summed = over(of_busy_units(rows), "counted", [shown, *keys, *inner], group=owners)
+    limited = cut(replace(summed, having=only_declared(release.keys)), keys, limits, len(parts), busy)
     outer: list[Node] = []
     for i, part in enumerate(parts):
         columns: dict[Node, Node] = {ROWS: own(f"r{i}"), CUT: own(f"c{i}")}
         columns |= {own(name): own(f"{name}{i}") for name, _ in part.inner}
-        outer += [rewritten(tree, columns) for tree in part.outer]
-    sums = [Item(as_text(Aggregate("sum", (tree,))), Own(f"s{i}")) for i, tree in enumerate(outer)]
+        if busy is None:
+            outer += [Aggregate("sum", (rewritten(tree, columns),)) for tree in part.outer]
+        else:
+            pairs = zip(part.outer, part.whole, strict=True)
+            outer += [with_others(rewritten(tree, columns), rewritten(whole, columns)) for tree, whole in pairs]
+    sums = [Item(as_text(tree), Own(f"s{i}")) for i, tree in enumerate(outer)]
     return over(limited, "limited", [*keys, *sums], group=tuple(keys))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from dpsql.aggregates.base import Limits, Statistic
+from dpsql.aggregates.base import Limits, Statistic, UnitSums
 from dpsql.aggregates.term import Term
-from dpsql.core.sqltypes import BIGINT, VARCHAR
+from dpsql.core.sqltypes import BIGINT, HUGEINT, VARCHAR
 from dpsql.expressions.arithmetic import narrow
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.compiled import Verified
@@ -18,9 +19,11 @@ from dpsql.sql.nodes import (
     Bare,
     Binary,
     Call,
+    Case,
     Cast,
     Chain,
     Frame,
+    Is,
     Literal,
     Node,
     Number,
@@ -30,7 +33,7 @@ from dpsql.sql.nodes import (
     Star,
     own,
 )
-from dpsql.sql.queries import Common, Item, Join, Select, Table, UnionAll, With
+from dpsql.sql.queries import Common, Derived, Item, Join, Select, Table, UnionAll, With
 
 SECRET = Parameter("cut")
 """Parameter that the secret is bound to: it is in no text (rule 49)."""
@@ -38,9 +41,54 @@ KEEPS_ANY = Bare(Binary(">", own("c0"), ZERO))
 """True if a unit keeps some of its rows of a group."""
 
 
-def cut(by_unit: Node, keys: list[Node], limits: Limits, parts: int) -> Node:
-    """Rows of each unit in each group, with the rows `c0`, `c1`, ... that it keeps of them."""
-    return _kept(_ordered(by_unit, keys, limits, parts), limits, parts)
+def cut(by_unit: Node, keys: list[Node], limits: Limits, parts: int, busy: Common | None = None) -> Node:
+    """Rows of each unit in each group, with the rows `c0`, `c1`, ... that it keeps of them.
+
+    busy  the units that the sums are of; the rows of all others stand under a unit that is NULL
+    """
+    ordered = _ordered(by_unit, keys, limits, parts)
+    if busy is not None and isinstance(ordered, With):
+        ordered = replace(ordered, parts=(busy, *ordered.parts))
+    return _kept(ordered, limits, parts)
+
+
+BUSY = own("b")
+"""The unit of a row where it is a busy one, else NULL."""
+MANY = 5
+"""Sums from which a second look at the rows takes less than summing every unit's apart: with eleven 0.57 s in place of 0.99 s."""
+
+
+def busy_units(release: Release, parts: Sequence[UnitSums]) -> Common | None:
+    """The units with more rows than the limit keeps, whatever is counted of them; None where telling them apart does not pay.
+
+    Why  a unit that is not among them has no more rows in all of its groups than any statistic may take, and no more groups than are
+         kept, so all of it is kept. Whether it is one is decided by its own rows. What is clamped row by row and not cut adds up:
+         the others' sums are those of all of their rows, so that they may be summed as one. It changes the way, not one sum
+    """
+    source = release.limited.block.source.read(True)
+    alone = isinstance(source, Table) and not release.limited.block.lists
+    adds = all(part.whole for part in parts) and sum(len(part.whole) for part in parts) >= MANY
+    if not (alone and adds and release.keys and groups_kept(release)):
+        return None
+    above = Bare(Binary(">", Aggregate("count", (Star(),)), Number(release.limited.limits.rows)))
+    rows = rows_of(release, [], unit=True)
+    units = replace(over(rows, "looked", [Item(UNIT, Own("unit"))], group=(UNIT,)), having=above)
+    return Common(Own("busy"), units, kept=True)
+
+
+def with_others(busy: Node, whole: Node) -> Node:
+    """A sum over busy units' groups, and what all others have: that one stands in one row of each group, under no unit."""
+    own_groups = Bare(Case(((Bare(Is(UNIT, "NOT NULL")), busy),)))
+    others = Bare(Case(((Bare(Is(UNIT, "NULL")), Cast(whole, HUGEINT, tries=False)),)))
+    parts = Aggregate("sum", (own_groups,)), Aggregate("max", (others,))
+    return Bare(Binary("+", *(Call("COALESCE", (part, ZERO)) for part in parts)))
+
+
+def of_busy_units(rows: Node) -> Node:
+    """The rows with the column BUSY."""
+    unit, same = own("unit"), (Bare(Binary("=", UNIT, own("unit"))),)
+    apart = Bare(Case(((Bare(Is(unit, "NOT NULL")), unit),)))
+    return Select((Star(), Item(apart, Own("b"))), Join("LEFT", Derived(rows, Own("looked")), Table(Own("busy")), same))
 
 
 def _kept(ordered: Node, limits: Limits, parts: int) -> Node:
