@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from dpsql.core.cancellation import ENDED
 from dpsql.core.domains import hull
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import DOUBLE
@@ -194,6 +195,20 @@ class Evaluating:
                 other = self._varied(block, variant, first)
                 result[variant] = _differing(units, whole, other.units, other.hashes[0], size)
         return [Change(*variant, result[variant]) for variant in variants]
+
+    def is_void_in_public(self, block: Block, change: Change) -> bool:
+        """True if the rows of public tables tell that a part makes no difference to anybody, whatever rows people have."""
+        from dpsql.guard import public
+
+        def counts(query: Select) -> int:
+            return int(self._sample.ask(printed(query), self._constants, ())[public.COUNTED][0])
+
+        try:
+            return public.is_void(block, change.part, change.value, self._sample.public, counts)
+        except Error as problem:
+            if problem.code in ENDED:
+                raise
+            return False
 
     def shares(self, block: Block) -> list[Shares]:
         """For every number part, how many have another value than most; at the first look, where that is enough for all of them."""

@@ -93,14 +93,14 @@ def _name(found: Scalar) -> str:
 
 def _identifier(scalar: Scalar, seen: set[int] | None = None) -> Scalar | None:
     """The first identifier that is used; the same private key on both sides of `=` only says whose rows they are, and IS NULL of one
-    whether a join met any: the sample tells for how many."""
+    whether there is any, or a join met any: the sample tells for how many."""
     seen = seen if seen is not None else set()
     if not scalar.is_identifying or id(scalar) in seen:
         return None
     seen.add(id(scalar))
     if scalar.function == "=" and goes_with(*scalar.args):
         return None
-    if scalar.function == "is null" and scalar.args[0].held_or_null - scalar.args[0].held:
+    if scalar.function == "is null" and (scalar.args[0].is_column or scalar.args[0].held_or_null - scalar.args[0].held):
         return None
     if scalar.role == "identifier":
         return scalar

@@ -125,7 +125,8 @@ def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: in
 
     close = list(filter(is_close, evaluating.changes(block, parts))) if parts else []
     for change in filter(is_close, evaluating.exactly(block, close)):
-        if change.units or not evaluating.lists.keeps_groups(change.part.scalar, block):
+        kept = change.units == 0 and evaluating.lists.keeps_groups(change.part.scalar, block)
+        if not kept and not (change.units == 0 and evaluating.is_void_in_public(block, change)):
             return _refused(_around(change.part.scalar, block), policy.people(change.units), policy)
     return None
 

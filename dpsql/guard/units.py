@@ -97,6 +97,11 @@ class SampleUnits(Walled):
         """[sample units] that a group of a breakdown has at least to be compared; an audit looks at all of them."""
         return self.enough if self._schema.guard.mode != "audit" else 0.0
 
+    @property
+    def public(self) -> frozenset[str]:
+        """Names of the public tables."""
+        return frozenset(table.name for table in self._schema.tables if table.public)
+
     def is_nullable(self, origin: str) -> bool:
         """True if a column "table.column" may be NULL as declared."""
         return any(

@@ -22,6 +22,7 @@ ALLOWED = [
     "SELECT site, COUNT(patient_id), COUNT(DISTINCT patient_id) FROM patient GROUP BY site",
     "SELECT COUNT(DISTINCT patient_id) FILTER (WHERE cost > 10) FROM visit",
     "SELECT COUNT(*) FROM patient",
+    "SELECT COUNT(*) FROM patient WHERE patient_id IS NOT NULL",
 ]
 GUARDED = [
     "SELECT COUNT(DISTINCT CASE WHEN patient_id = 1 THEN patient_id END) FROM visit",
@@ -34,6 +35,8 @@ GUARDED = [
     "SELECT COUNT(*) FROM patient WHERE patient_id % 2 = 0",
     "SELECT COUNT(*) FROM patient WHERE age > 30 OR (female AND NOT patient_id = 1000)",
     "SELECT COUNT(*) FROM patient WHERE CASE WHEN patient_id = 1000 THEN FALSE ELSE TRUE END",
+    "SELECT COUNT(*) FROM patient WHERE NULLIF(patient_id, 1000) IS NOT NULL",
+    "SELECT COUNT(*) FROM patient WHERE (patient_id = 1000) IS NULL",
     "SELECT COUNT(*) FROM patient WHERE COALESCE(NULLIF(patient_id, 1000), 0) = 0",
     "SELECT COUNT(NULLIF(patient_id, 1000)) FROM patient",
     "SELECT COUNT(CASE WHEN patient_id = 1000 THEN 1 END) FROM patient",
