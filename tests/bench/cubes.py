@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, cycle
 from math import prod, sqrt
 from pathlib import Path
 from statistics import median
@@ -25,13 +25,17 @@ from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.reach import largest_rho
 from dpsql.mechanisms.residual import read_off, residual
 from dpsql.mechanisms.source import SystemNoise
+from dpsql.session.opening import open_session
 from tests.bench.timing import Aim, Times, heading, ms, show
 
 PEOPLE = 1_000_000
 KEYS = {"region": 8, "product": 20, "month": 12, "segment": 4}
 PRICE = "epsilon = 1, delta = 1e-6"
 RELEASES = 20
-DEVIATION, DIFFERENCE = Aim(22, ""), Aim(5, " %")
+STATEMENTS = 100
+DEVIATION, DIFFERENCE, SHARE = Aim(22, ""), Aim(5, " %"), Aim(0.25, " of that price")
+MOVED = {"COUNT(*)": 1.0, "SUM(amount)": 100.0, "AVG(amount)": 100.0}
+"""The most that a row moves what is bought for a column alone: an average as a sum beside a number of rows, each at half the price."""
 SCHEMA = f"""
 [dataset]
 name = "sales"
@@ -62,6 +66,8 @@ def measure() -> None:
         for numbers in ("COUNT(*)", "COUNT(*), SUM(amount)"):
             _exactness(folder, numbers)
         _read(folder)
+        for numbers in (["COUNT(*)"], ["COUNT(*)", "SUM(amount)", "COUNT(*)", "AVG(amount)"]):
+            _workload(folder, numbers)
     _large()
 
 
@@ -144,6 +150,55 @@ def _free(connection: dpsql.Connection, sql: str) -> None:
     answer = connection.execute(sql)
     answer.fetchall()
     assert answer.privacy.epsilon == 0 and answer.privacy.cached
+
+
+def _statements(numbers: Sequence[str]) -> list[str]:
+    """100 group-bys and filters of the four keys, each of other groups: first without a condition, then with one or two."""
+    single = [
+        "region = 3",
+        "month = 5",
+        "segment = 2",
+        "product = 7",
+        "month <= 3",
+        "region IN (1, 2, 5)",
+        "segment <> 1",
+    ]
+    double = [f"{one} AND {other}" for one, other in combinations(single, 2) if one.split()[0] != other.split()[0]]
+    asked = [
+        (keys, where)
+        for where in ("", *single, *double)
+        for keys in _marginals()
+        if len(keys) <= 3 and not any(f"{key} " in where for key in keys)
+    ]
+    found = []
+    for (keys, where), number in zip(asked[:STATEMENTS], cycle(numbers), strict=False):
+        told = ", ".join([*keys, number])
+        condition, grouped = (f" WHERE {where}" if where else ""), (f" GROUP BY {', '.join(keys)}" if keys else "")
+        found.append(f"/* dpsql: epsilon=0.05 */ SELECT {told} FROM sales{condition}{grouped}")
+    return found
+
+
+def _workload(folder: Path, numbers: Sequence[str]) -> None:
+    """The price of a cube off which each of many statements errs as at epsilon 0.05 alone, or less, beside that of all of them one by
+    one where Gaussian noise of these errors is added up in rho, as other libraries' filters do."""
+    statements = _statements(numbers)
+    with closing(open_session(folder / "schema.toml", None, ":memory:")) as session:
+        report = session.workload(statements, Fraction(1))
+    (cube,) = report.cubes
+    apart = wider = 0.0
+    for one in report.statements:
+        (column,) = one.columns
+        assert column.alone is not None and column.read is not None
+        apart += (MOVED[column.name] * 1.959963985 / column.alone) ** 2 / 2
+        wider = max(wider, column.read / column.alone)
+    needed = float(cube.rho) * wider**2
+    total = float(largest_rho(EpsilonDelta(Fraction(4), Fraction(1, 10**6))))
+    what = f"{len(set(statements))} group-bys and filters of {len(KEYS)} columns, {', '.join(dict.fromkeys(numbers))}"
+    heading(f"{what}, each at the error of epsilon 0.05 alone")
+    print(f"one by one, Gaussian: rho {apart:.4f}, all of them {total / apart:.1f} times in (4, 1e-6)")
+    print(
+        f"off one cube: rho {needed:.4f}, {total / needed:.1f} times, {apart / needed:.1f} as often; {SHARE.verdict(needed / apart)}"
+    )
 
 
 def _large() -> None:
