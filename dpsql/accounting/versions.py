@@ -23,6 +23,10 @@ _OF_TABLES = """SELECT one.name, (
 ) FROM version_of_table AS one WHERE one.version = ?"""
 _CONTENTS = "SELECT name, content FROM version_of_table WHERE version = ?"
 _TIMES = "SELECT id, time FROM version"
+_MAKE_FIRST = "CREATE TABLE IF NOT EXISTS first_approval (version TEXT PRIMARY KEY, time TEXT NOT NULL) WITHOUT ROWID"
+_KEEP_FIRST = "INSERT OR IGNORE INTO first_approval SELECT id, time FROM version"
+_HAS_FIRST = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'first_approval'"
+_FIRST = "SELECT version, time FROM first_approval"
 _NOTE = "UPDATE version SET facts = ? WHERE id = ?"
 _RECORD = "INSERT INTO signature VALUES (?, ?) ON CONFLICT (signature) DO UPDATE SET version = excluded.version"
 
@@ -75,6 +79,18 @@ class Versions:
         """The time of the last approval of every version: UTC, ISO 8601."""
         return dict(self._store.read(lambda connection: connection.execute(_TIMES).fetchall()))
 
+    def first_times(self) -> dict[str, str]:
+        """The time of the first approval of every version, which stays when it is approved again: UTC, ISO 8601.
+
+        Why  the table is made by the first approval that could move a time: before that, no earlier one is known
+        """
+
+        def work(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+            is_there = connection.execute(_HAS_FIRST).fetchone() is not None
+            return connection.execute(_FIRST).fetchall() if is_there else []
+
+        return {**self.times(), **dict(self._store.read(work))}
+
     def approve(self, content: str, signature: str, facts: str, tables: Mapping[str, str]) -> str:
         """Approve this content, known by this signature too, and return its version.
 
@@ -85,8 +101,11 @@ class Versions:
         """
 
         def work(connection: sqlite3.Connection) -> str:
+            connection.execute(_MAKE_FIRST)
+            connection.execute(_KEEP_FIRST)
             connection.execute(_APPROVE, (secrets.token_hex(16), clean(content), clean(facts), layout.now()))
             (version,) = connection.execute(_BY_CONTENT, (clean(content),)).fetchone()
+            connection.execute(_KEEP_FIRST)
             connection.execute(_RECORD, (clean(signature), version))
             connection.executemany(_TABLE, [(version, clean(name), clean(text)) for name, text in tables.items()])
             return str(version)

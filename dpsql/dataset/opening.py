@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
@@ -22,6 +23,7 @@ from dpsql.engines.structure import NONE_ADDED, Added, canonical, declared, veri
 from dpsql.plan.tables import PublicTable
 from dpsql.schema import spent
 from dpsql.schema.model import Schema
+from dpsql.schema.moving import until
 from dpsql.sql import trees
 
 VERSIONS_TABLE = "versions"
@@ -93,7 +95,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
         notes += asked_anew(ledger)
         # a file may be another one and look the same: then every limit and bound is enforced on it (rule 63)
         facts = read_record(ledger, version, declared(schema)).facts if engine.is_pinned else frozenset[str]()
-        tables = versions_of_tables(ledger, version, schema)
+        tables, filled = _dated(filled, ledger, version)
         engine.limit(engine_memory(schema))
         require_unchanged(engine)
     except BaseException:
@@ -181,6 +183,12 @@ def versions_of_tables(ledger: Ledger, version: str, schema: Schema) -> Mapping[
     """Version of each declared table in a data version: equal while its contents and structure are."""
     known = Versions(ledger).of_tables(version)
     return {table.name: known.get(table.name, version) for table in schema.tables}
+
+
+def _dated(schema: Schema, ledger: Ledger, version: str) -> tuple[Mapping[str, str], Schema]:
+    """Version of each table, and the schema with the bounds that end on the day of the first approval of that, UTC."""
+    tables, times = versions_of_tables(ledger, version, schema), Versions(ledger).first_times()
+    return tables, until(schema, {name: date.fromisoformat(times[own][:10]) for name, own in tables.items()})
 
 
 def versions_table(dataset: Dataset, ledger: Ledger) -> PublicTable:

@@ -127,13 +127,13 @@ def verified(schema: Schema, tables: tuple[TableFacts, ...]) -> frozenset[str]:
 
 
 def _holding(facts: TableFacts, dangles: bool) -> Iterator[str]:
-    """Facts that hold; `dangles`: a reference on the way to the unit leads nowhere."""
+    """Facts that hold; `dangles`: a reference on the way to the unit leads nowhere. Bounds that end today are always enforced."""
     table = facts.table
     if facts.unit is not None and table.max_rows_per_unit is not None and facts.unit.most <= table.max_rows_per_unit:
         yield rows_fact(table.name)
     if facts.unit is not None and facts.unit.ownerless == 0 and not dangles:
         yield unit_fact(table.name)
-    yield from (bounds_fact(table.name, c.column.name) for c in facts.columns if c.inside)
+    yield from (bounds_fact(table.name, c.column.name) for c in facts.columns if c.inside and not c.column.until_today)
 
 
 def _dangles(schema: Schema, tables: tuple[TableFacts, ...], table: Table) -> bool:

@@ -11,6 +11,7 @@ from dpsql.engines.writing import name, raise_all, touched, undetermined
 from dpsql.schema.dependences import structural
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Column, Dependence, Schema, Table
+from dpsql.schema.moving import moving, undated
 
 FORMAT = "structure 1"
 FACTS_FORMAT = "facts 1"
@@ -56,7 +57,8 @@ def declared(schema: Schema) -> str:
 
     Unlike the approval, facts are about bounds, domains and limits too. What public tables list is part of the contents.
     """
-    whole = repr((FACTS_FORMAT, kind_for(schema).version, schema.privacy.unit, schema.tables, *schema.unshown))
+    more = (*schema.unshown, *((moves,) if (moves := moving(schema)) else ()))
+    whole = repr((FACTS_FORMAT, kind_for(schema).version, schema.privacy.unit, undated(schema).tables, *more))
     return hashlib.sha256(whole.encode("utf-8", "backslashreplace")).hexdigest()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from fractions import Fraction
 from typing import cast
 
@@ -20,6 +20,7 @@ from dpsql.core.domains import (
 from dpsql.core.sqltypes import INTEGER_BITS, LIST, OTHER_TYPES, VARCHAR, SqlType, parse_column_type
 from dpsql.schema.mistakes import shown, suggestion
 from dpsql.schema.model import ROLES, Column
+from dpsql.schema.moving import MOVING, ends_today, last_moment
 from dpsql.schema.section import Section, number
 from dpsql.schema.usual import read_usual
 from dpsql.schema.write import days, microseconds
@@ -72,7 +73,8 @@ def read_column(name: str, section: Section, sqltype: SqlType | None) -> Column:
     domain, source = _domain(section, sqltype), _domain_from(section, sqltype)
     step, total = _step(section, sqltype), _unit_bounds(section, sqltype)
     length, usual = _length(section, sqltype, domain), read_usual(section, sqltype, domain, nullable)
-    return Column(name, sqltype, domain, nullable, role, step, total, source, length, usual)
+    moving = isinstance(domain, Interval) and ends_today(_pair(section, "bounds"))
+    return Column(name, sqltype, domain, nullable, role, step, total, source, length, usual, until_today=moving)
 
 
 def _list_column(name: str, section: Section, sqltype: SqlType, element: SqlType, nullable: bool, role: str) -> Column:
@@ -142,6 +144,9 @@ def _bounds(section: Section, sqltype: SqlType) -> Interval | None:
         section.wrong("bounds make no sense for text", 'remove bounds, or write domain = ["a", "b"]')
         return None
     pair = _pair(section, "bounds")
+    if pair and ends_today(pair) and sqltype.name in MOVING:
+        today = datetime.now(UTC).date()
+        pair = [pair[0], last_moment(today) if sqltype.name == "TIMESTAMP" else today]
     ends = [_read(v, sqltype) for v in pair] if pair else []
     if len(ends) != 2 or ends[0] is None or ends[1] is None:
         section.wrong(f"bounds needs two {_kind(sqltype)} [lower, upper]", f"write bounds = {example}")

@@ -47,13 +47,12 @@ class Column:
     domain       Interval (`bounds`), Categories (`domain`, or a boolean) or Unbounded; dates in days, timestamps in microseconds
     nullable     whether NULL is a value of its own; a NULL found in a column that is not nullable is treated as NULL all the same
     role         one of ROLES (declared, or the default of semantics: see schema/toml.py)
-    step         the grid that sums of this column are rounded to, or None
-    unit_bounds  bounds of one unit's total of this column, or None
+    step, unit_bounds  the grid that sums of this column are rounded to, bounds of one unit's total of it; or None
     domain_from  ("table", "column") of a public table that lists the domain, or None; filled in at opening
-    length       of text: the most characters that the owner declares, or that a public table holds; None: see `longest`
-                 of a list: the most elements, always declared
+    length       of text: the most characters declared, or in a public table, None: see `longest`; of a list: the most elements, always
     usual        (value or None for NULL, the share of rows that the owner takes to have it): for the guard alone, no part of identities
     elements     of a list: the declared values of its elements; see `Schema.unshown`
+    until_today  whether its bounds end on the day of its table's version: see schema/moving.py
     """
 
     name: str
@@ -67,6 +66,7 @@ class Column:
     length: int | None = None
     usual: tuple[tuple[Value | None, Fraction], ...] = field(default=(), repr=False)
     elements: Domain = field(default=UNBOUNDED, repr=False)
+    until_today: bool = field(default=False, repr=False)
 
     @property
     def longest(self) -> int | None:

@@ -327,7 +327,8 @@ def _domain(column: Column) -> list[tuple[str, str]]:
         return []
     match column.domain:
         case Interval(lower=lower, upper=upper):
-            return [("bounds", _list([_value(lower, column.sqltype), _value(upper, column.sqltype)]))]
+            end = quoted("today") if column.until_today else _value(upper, column.sqltype)
+            return [("bounds", _list([_value(lower, column.sqltype), end]))]
         case Categories(values=values):
             return [("domain", _list(_value(v, column.sqltype) for v in values))]
         case _:
