@@ -60,12 +60,19 @@ class CopiedEngine(DuckDBEngine):
 
     @staticmethod
     def over(
-        schema: Schema, tables: Sequence[Table], read: Read, origin: Identity, find: Find, outputs: Iterable[Path] = ()
+        schema: Schema,
+        tables: Sequence[Table],
+        read: Read,
+        origin: Identity,
+        find: Find,
+        outputs: Iterable[Path] = (),
+        by_rows: bool = False,
     ) -> CopiedEngine:
         """Copy the rows of some tables, which have the declared columns, those of public tables too. Raises 707.
 
         read    gives all rows of a table, of one version
         origin  by what the rows are known again
+        by_rows  whether each table is known by its rows too
         """
         snapshot, outputs = find(origin), tuple(outputs)
         opened = _opened(schema, tables, read, find=lambda _: snapshot, outputs=outputs, whole=snapshot is None)
@@ -73,7 +80,7 @@ class CopiedEngine(DuckDBEngine):
             # its files have other columns
             opened.close()
             opened = _opened(schema, tables, read, find=lambda _: None, outputs=outputs, whole=True)
-        opened.signature = origin
+        opened.signature = opened._by_rows(origin) if by_rows else origin
         if opened._shown.prepared is None:
             opened._read = origin
         return opened

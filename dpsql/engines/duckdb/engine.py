@@ -60,7 +60,7 @@ class DuckDBEngine:
         self._connection = connection
         self._shown = shown
         self.tables = {t.name: t for t in shown.tables}
-        self.signature: Identity = shown.files
+        self.signature: Identity = self._by_rows(shown.files)
         self._read: Signature | Identity = shown.read
         self._limited = False
         # whoever prepares the next snapshot leaves this one in place for as long
@@ -191,6 +191,20 @@ class DuckDBEngine:
         most = "" if limit is None else f" LIMIT {limit}"
         rows = self.owner_rows(f"SELECT DISTINCT v FROM ({source}) WHERE v IS NOT NULL{most}")
         return [value(cell, sqltype) for (cell,) in rows]
+
+    def _by_rows(self, origin: Identity) -> Identity:
+        """The identity of what is read: of a database file with each of its tables by itself."""
+        inside = any(source.inner is not None for shapes in self._shown.shapes.values() for source, _ in shapes)
+        if not inside or self._shown.prepared is not None:
+            return origin
+        from dpsql.engines.duckdb.contents import StoredTables, digest
+
+        def rows() -> dict[str, bytes]:
+            shapes = ((self.tables[table], shape) for table, (shape,) in self._shown.shapes.items())
+            found = {table.name: digest(self.owner_rows, table, shape) for table, shape in shapes}
+            return {table: known for table, known in found.items() if known is not None}
+
+        return StoredTables(origin, rows)
 
     @property
     def is_pinned(self) -> bool:

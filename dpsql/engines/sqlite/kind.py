@@ -45,7 +45,9 @@ class SQLiteKind:
             parts = _parts(held, schema)
             tables = [table for table, _ in parts]
             stored = {table.name: found for table, found in parts}
-            return CopiedEngine.over(schema, tables, lambda t: _rows(held, t, stored[t.name]), identity, find, outputs)
+            return CopiedEngine.over(
+                schema, tables, lambda t: _rows(held, t, stored[t.name]), identity, find, outputs, True
+            )
 
         return reading.read(path, signature, work)
 
