@@ -80,6 +80,7 @@ def test_pgjdbc(server: Served) -> None:
     assert told["tables"] == "public|person|TABLE, public|person_year|TABLE, public|plan|TABLE"
     assert told["columns"] == "plan|int4|0, coinsurance_pct|int4|0"
     assert (told["schemas"], told["catalogs"]) == ("information_schema, pg_catalog, public", "randhie")
+    assert {"int4", "float8", "text"} <= set(told["type info"].split(", "))
     assert [told[name] for name in ("keys", "references", "indexes", "functions")] == [""] * 4
 
 
