@@ -26,7 +26,13 @@ class PatientProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a head do not begin its time anew: letter by letter a connection would be held for days."""
-        super().data_received(data)
+        try:
+            super().data_received(data)
+        except Exception:
+            # such as letters in a path that no URL has: it ends itself alone
+            self._stop()
+            self.transport.abort()
+            return
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop()
         elif self._late is None:

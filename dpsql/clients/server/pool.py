@@ -100,6 +100,11 @@ class WorkerLink:
         self.process, self._reader, self._writer = process, reader, writer
         self._number = 0
 
+    @property
+    def is_gone(self) -> bool:
+        """True if the process is known to have ended: nothing that is asked of it now is begun."""
+        return self._reader.at_eof()
+
     async def opened(self) -> Message:
         """Message of a worker whose data is open. Raises dpsql's error where it cannot be, Lost."""
         async with asyncio.timeout(START_SECONDS):
@@ -190,6 +195,9 @@ class Pool:
         """Whatever comes in between, a free place is given back: with the worker while it is sound, else empty."""
         worker, keep, begun = await self._take(asked), False, False
         try:
+            if worker is not None and worker.is_gone:
+                await self._end(worker)
+                worker = None
             if worker is None:
                 worker = (await self._new())[0]
             begun = True

@@ -17,7 +17,7 @@ from dpsql.clients.server import tokens, users
 from dpsql.clients.server.tokens import OWNER
 from dpsql.core.errors import Error
 from dpsql.schema.toml import read_schema
-from tests.clients.server.test_remote import SLOW
+from tests.clients.server.test_ends import PUBLIC
 from tests.support.raw_client import RawClient
 from tests.support.served import Served, dump, until
 
@@ -196,7 +196,7 @@ def test_the_same_key_at_once_is_charged_once(server: Served, alice: str) -> Non
 
 def test_cancel(server: Served, alice: str) -> None:
     told: list[bytes] = []
-    words = ("POST", "/v1/randhie/execute", alice, {"sql": SLOW})
+    words = ("POST", "/v1/randhie/execute", alice, {"sql": PUBLIC})
     thread = threading.Thread(target=lambda: told.append(say(server, *words, Idempotency_Key="slow")[1]))
     thread.start()
     bob = server.token("bob")
@@ -215,7 +215,7 @@ def test_seconds_beyond_every_number_are_as_many_as_there_may_be(server: Served,
 
 
 def test_a_limit_of_seconds(server: Served, alice: str) -> None:
-    assert code(ask(server, alice, SLOW, seconds=0.2)) == "DPSQL-703"
+    assert code(ask(server, alice, PUBLIC, seconds=0.2)) == "DPSQL-703"
 
 
 def test_a_client_that_goes_away_ends_nothing(server: Served, alice: str) -> None:
