@@ -1,4 +1,4 @@
-"""What clients send about the catalog, as it was recorded: each statement is answered as it was then, free."""
+"""Recorded statements of clients about the catalog: each is answered as it was then, free."""
 
 from __future__ import annotations
 
