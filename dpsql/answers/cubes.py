@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
-from math import prod
+from math import ceil, floor, log10, prod
 
 import numpy as np
 
 from dpsql.accounting.cubes import CubeNames, StoredCube
 from dpsql.aggregates.record import Aggregate
-from dpsql.answers.cube_columns import Columns, suppressions
+from dpsql.answers.cube_columns import Columns, suppressions, width_of
 from dpsql.answers.cube_view import View
 from dpsql.answers.questions import Questions, RowsKey
 from dpsql.answers.reusing import Reused, declared_columns
@@ -82,6 +82,21 @@ class Cubes:
             if made is not None:
                 return made[1]
         return None
+
+    def wider(self, part: CompiledRelease) -> str:
+        """A note on a release that is bought although a cube answers it, with a larger error than is asked; "" where none does."""
+        for cube in self.names.all() if _is_of_cells(part) else ():
+            read = self.would_be_read(part, cube)
+            widths = [width_of(read, output) for output in read.outputs] if read is not None else []
+            if read is not None:
+                known = [width for width in widths if width is not None]
+                told = ", ".join(f"+-{width:.3g}{' / n' * over}" for over, width in known)
+                alone = len(known) == len(widths) == 1 and not known[0][0]
+                asked = f"; write /* dpsql: error={_up(known[0][1]):g} */ to read it off" if alone else ""
+                return (
+                    f"bought although the cube {printable(cube.name)} answers it free, at a 95 % error of {told}{asked}"
+                )
+        return ""
 
     def _asked(self, part: CompiledRelease, cubes: Sequence[StoredCube]) -> Iterator[tuple[Slice, RowsKey, StoredCube]]:
         """The ways to ask a release of cubes of its rows."""
@@ -174,6 +189,12 @@ def _is_of_cells(part: CompiledRelease) -> bool:
     release, block = part.release, part.release.limited.block
     others = release.chosen or release.selection is not None or part.bounds or block.lists or release.is_cube
     return bool(release.measures) and not others
+
+
+def _up(width: float) -> float:
+    """Three digits, rounded up."""
+    unit = 10.0 ** (floor(log10(width)) - 2) if width > 0 else 1.0
+    return ceil(width / unit) * unit
 
 
 def _note(view: View, release: Release) -> str:

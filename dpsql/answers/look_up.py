@@ -32,12 +32,14 @@ class Missing:
     asked        the release as it was asked, with the noise that is in it at the end
     fingerprint  under which it is stored
     refine       the stored answer that is sharpened, or None
+    note         what the reader has to know: that a cube answers it too; or ""
     """
 
     part: CompiledRelease
     asked: CompiledRelease
     fingerprint: str
     refine: Refinement | None = None
+    note: str = ""
 
     @property
     def name(self) -> str:
@@ -128,7 +130,7 @@ class Stored:
             {name: one.table for name, one in reused.items()},
             missing,
             tuple(names),
-            (*_dated(changed), *told, *notes),
+            (*_dated(changed), *told, *notes, *(one.note for one in missing if one.note)),
             min(map(_minute, changed.values()), default=""),
             {name: one.cube for name, one in reused.items() if one.cube},
             {name: one.fewest for name, one in reused.items() if one.cube},
@@ -168,12 +170,18 @@ class Stored:
         if derived is not None:
             return derived
         topped = refine(self.questions, part)
-        return Missing(topped.part if topped is not None else part, part, fingerprint, topped)
+        note = self.cubes.wider(part) if cubes else ""
+        return Missing(topped.part if topped is not None else part, part, fingerprint, topped, note)
 
     def cube_of(self, part: CompiledRelease, plan: Compiled) -> Reused | None:
         """The release as it is read off a cube; None where it is stored itself, or no cube answers it."""
         stored = self._answers.get(self.fingerprint(part)) is not None
         return None if stored or part.release.is_cube else self.cubes.find(part, self._wider(plan))
+
+    def although(self, part: CompiledRelease, plan: Compiled) -> str:
+        """The note on a release that would be bought although a cube answers it; "" for any other."""
+        found = self._one(part, plan, False, True)
+        return found.note if isinstance(found, Missing) else ""
 
     def unanswered(self, plan: Compiled, cubes: Sequence[StoredCube]) -> tuple[Compiled, tuple[str, ...]]:
         """A statement without the releases that are read off some cubes as soon as these are bought, and the names of those."""

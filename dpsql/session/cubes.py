@@ -143,8 +143,11 @@ def read_off(planned: Planned, world: World) -> list[str]:
     options = planned.query.settled
     if planned.query.options.fresh or not options.reads_cubes:
         return []
-    found = ((part, world.stored.cube_of(part, planned.plan)) for part in planned.plan.releases if part.release.parts)
-    return [line for part, one in found if one is not None for line in _read(part.release, one)]
+    parts = [part for part in planned.plan.releases if part.release.parts]
+    found = ((part, world.stored.cube_of(part, planned.plan)) for part in parts)
+    read = [line for part, one in found if one is not None for line in _read(part.release, one)]
+    notes = ((part.release.name, world.stored.although(part, planned.plan)) for part in parts)
+    return [*read, *(f"{name}: {note}" for name, note in notes if note)]
 
 
 def _read(asked: Release, found: Reused) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
@@ -129,6 +130,19 @@ def test_bars_are_those_of_the_cube(session: Session) -> None:
     for keys, sql in (("", "SELECT COUNT(*) FROM patient"), ("site", "SELECT COUNT(*) FROM patient GROUP BY site")):
         error = session.execute(sql).errors()[-1]
         assert error is not None and abs(error - float(str(told[keys]))) <= 0.5
+
+
+def test_what_is_bought_although_a_cube_answers_it_says_so(session: Session) -> None:
+    sql = "SELECT site, COUNT(*) FROM patient GROUP BY site"
+    (note,) = [n for n in session.explain(f"EXPLAIN /* dpsql: epsilon=5 */ {sql}").splitlines() if "although" in n]
+    bought = session.execute(f"/* dpsql: epsilon=5 */ {sql}")
+    assert bought.releases and f"release_0: {bought.notes[-1]}" == note
+    asked = re.search(r"/[*] dpsql: error=([\d.]+) [*]/", note)
+    assert asked is not None and is_read(
+        session.execute(f"{asked[0]} SELECT female, COUNT(*) FROM patient GROUP BY female")
+    )
+    for other in ("/* dpsql: cube=off */ SELECT COUNT(*) FROM patient", "SELECT MEDIAN(income) FROM patient"):
+        assert not any("although" in n for n in session.execute(other).notes)
 
 
 def test_the_same_statement_is_the_same_cube_free(session: Session) -> None:
