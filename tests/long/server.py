@@ -1,4 +1,4 @@
-"""Messages of PostgreSQL's protocol before and after login, right and wrong ones, said to a running server."""
+"""Messages of PostgreSQL's protocol before and after login, or requests of HTTP, right and wrong ones, said to a running server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.support import fuzzed_http
 from tests.support.fuzzed import fuzz
 from tests.support.served import dataset, served
 
@@ -18,11 +19,15 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser("python -m tests.long server", description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000, help="how many (default 1,000,000)")
     parser.add_argument("--seed", type=int, default=1, help="of the first fifty thousand (default 1)")
+    parser.add_argument("--http", action="store_true", help="requests of HTTP in their place")
     asked = parser.parse_args(arguments)
     problems, began = 0, time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, served(dataset(Path(folder))) as server:
+    options = ("--http", "127.0.0.1:0") if asked.http else ()
+    with tempfile.TemporaryDirectory() as folder, served(dataset(Path(folder)), *options) as server:
+        token = server.token() if asked.http else ""
         for at, start in enumerate(range(0, asked.messages, STEP)):
-            found = fuzz(server, min(STEP, asked.messages - start), asked.seed + at)
+            count, seed = min(STEP, asked.messages - start), asked.seed + at
+            found = fuzzed_http.fuzz(server, count, seed, token) if asked.http else fuzz(server, count, seed)
             server.lines.clear()
             problems += len(found.problems)
             said = f"{start + found.messages:,} messages, {problems} problems, {time.monotonic() - began:,.0f} s"
