@@ -16,7 +16,7 @@ from dpsql.core.cancellation import check
 from dpsql.guard.answers import PastAnswers, fine_of
 from dpsql.guard.cells import Cells, Keys, differences
 from dpsql.guard.leaving_out import Policy
-from dpsql.guard.sketches import Growing, Places, Sketches
+from dpsql.guard.sketches import CellPlaces, Growing, Places, Sketches
 from dpsql.guard.thresholds import are_apart
 
 Precisions = npt.NDArray[np.float64]
@@ -243,7 +243,7 @@ class _Answered:
         self.kinds: dict[str, int] = {}
         self.sketches, self.digests = Sketches(), Growing(np.uint64)
         self.kind, self.precisions, self.first = Growing(np.int32), Growing(np.float64), Growing(np.int64)
-        self._places: dict[int, int] = {}
+        self._places = CellPlaces()
         self._fine: dict[str, int] = {}
         self._cell, self._told, self._at = Growing(np.int32), Growing(np.int32), Growing(np.int32)
         self._charge, self._precision = Growing(np.int64), Growing(np.float64)
@@ -255,13 +255,13 @@ class _Answered:
         """Add answers, in order: the same as if they came one by one."""
         kinds = np.array([self.kinds.setdefault(kind, len(self.kinds)) for kind in found.kinds], dtype=np.int32)
         fine = np.array([self._fine.setdefault(text, len(self._fine)) for text in found.fine], dtype=np.int32)
-        begun, size, known = len(self), len(self.sketches), self._places
+        begun, size = len(self), len(self.sketches)
         first = np.empty(len(found.digests), dtype=np.int64)
         # of several answers of a cell the first is written last
         first[found.cell[::-1]] = np.arange(len(found.cell))[::-1]
         kind = kinds[found.kind[first]]
         salted = found.digests ^ self._salts()[kind]
-        cells = np.array([known.setdefault(cell, len(known)) for cell in salted.tolist()], dtype=np.int64)
+        cells = self._places.add(salted)
         # places grow by one with each cell that was not there
         fresh, places = (
             np.flatnonzero(cells > np.maximum.accumulate(np.concatenate([[size - 1], cells]))[:-1]),
@@ -306,7 +306,7 @@ class _Answered:
         """The places of equal cells of the same kind; -1 for none."""
         salts = np.array([_salt(kind) for kind in others.kinds], dtype=np.uint64)
         salted = others.digests.values ^ salts[others.kind.values]
-        return np.array([self._places.get(cell, -1) for cell in salted.tolist()], dtype=np.int64)
+        return self._places.find(salted)
 
     def precisions_at(self, places: Places) -> Precisions:
         return self.precisions.values[places] if len(self.precisions) else np.zeros(len(places))

@@ -61,6 +61,61 @@ class Growing(Generic[_Number]):
         self._size = size
 
 
+class CellPlaces:
+    """Places of different cells, by their digests: numbered in the order in which they first came.
+
+    Why  a breakdown has as many cells as groups, and to look them up one by one takes longer than to compare them. Those of small
+         statements go into a dictionary, until they are many; the others stand in order
+    """
+
+    def __init__(self) -> None:
+        self._ordered, self._at = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+        self._late: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._ordered) + len(self._late)
+
+    def find(self, digests: npt.NDArray[np.uint64]) -> Places:
+        """The place of each; -1 for none."""
+        found = np.full(len(digests), -1, dtype=np.int64)
+        if len(digests) >= _LATE and self._late:
+            self._settle()
+        if len(self._ordered):
+            near = np.minimum(np.searchsorted(self._ordered, digests), len(self._ordered) - 1)
+            found = np.where(self._ordered[near] == digests, self._at[near], -1)
+        if self._late:
+            late = np.array([self._late.get(digest, -1) for digest in digests.tolist()], dtype=np.int64)
+            found = np.where(found < 0, late, found)
+        return found
+
+    def add(self, digests: npt.NDArray[np.uint64]) -> Places:
+        """The place of each, after those that were not there are added."""
+        found = self.find(digests)
+        missing = np.flatnonzero(found < 0)
+        if len(missing):
+            fresh, first, which = np.unique(digests[missing], return_index=True, return_inverse=True)
+            places = np.empty(len(fresh), dtype=np.int64)
+            places[np.argsort(first)] = np.arange(len(fresh)) + len(self)
+            found[missing] = places[which.reshape(-1)]
+            if len(fresh) < _LATE:
+                self._late.update(zip(fresh.tolist(), places.tolist(), strict=True))
+            else:
+                self._put(fresh, places)
+            if len(self._late) > max(_LATE, len(self._ordered) // 8):
+                self._settle()
+        return found
+
+    def _settle(self) -> None:
+        late = np.array([*self._late], dtype=np.uint64), np.array([*self._late.values()], dtype=np.int64)
+        self._late = {}
+        self._put(*late)
+
+    def _put(self, digests: npt.NDArray[np.uint64], places: Places) -> None:
+        every, at = np.concatenate([self._ordered, digests]), np.concatenate([self._at, places])
+        order = np.argsort(every, kind="stable")
+        self._ordered, self._at = every[order], at[order]
+
+
 class Sketches:
     """Sizes and sketches of cells, each known by its place.
 
