@@ -6,14 +6,14 @@ no constant of his own, chooses among groups that were released.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.resolved import Block, InputTable
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Column, InQuery, Node
-from dpsql.sql.queries import Item, Select, Table
-from dpsql.sql.trees import walk
+from dpsql.sql.queries import Derived, Item, Join, Select, Table
+from dpsql.sql.trees import tables, walk
 
 NULL_TESTS = ("is null", "is not null")
 
@@ -62,11 +62,23 @@ class Lists:
             and all(self._is_key(one, *key) for one in others.values() for key in listed)
         )
 
-    def selected(self, block: Block) -> set[str]:
-        """The columns whose values a block reads as a private selection has them, but those that it is grouped by: there each group is
-        the same with the list and without."""
+    def selected(self, block: Block, asked: Sequence[Scalar]) -> set[str]:
+        """The columns whose values the rows of a block, or what is asked of them, have from a private selection; but those that it is
+        grouped by: there each group is the same with the list and without.
+
+        Why  beside COUNT(code), COUNT(code) FILTER (WHERE code IN list) lacks whom the list lacks; so it is told of each aggregate by
+             itself, and what a LEFT JOIN or a derived table only shows beside the rows changes nothing that does not ask for it
+        """
+        source = block.source.read()
+        named = {t.alias or t.name: t.name for t in walk(source) if isinstance(t, Table)}
+        if not any(map(self._selected, {t.name for root in _roots(block) for t in walk(root) if isinstance(t, Table)})):
+            return set()
+        read = set(_keeping(source))
+        for whole in (*block.source.predicates, *(key.scalar for key in block.keys), *asked):
+            for node in (node for part in whole.walk() for node in walk(part.tree)):
+                read |= {node.name} if isinstance(node, Table) else set()
+                read |= {named.get(node.relation, "")} if isinstance(node, Column) else set()
         own = {key.scalar.origin for key in block.keys if key.scalar.is_column}
-        read = {t.name for root in _roots(block) for t in walk(root) if isinstance(t, Table)}
         return {origin for table in read for origin in self._selected(table)} - own
 
     def _selected(self, table: str) -> set[str]:
@@ -116,6 +128,19 @@ class Lists:
 
 def _roots(block: Block) -> list[Node]:
     return [block.source.read(), *(expression.tree for expression in block.expressions)]
+
+
+def _keeping(source: Node | None) -> Iterator[str]:
+    """The tables of FROM that decide which rows there are."""
+    match source:
+        case Join(kind="LEFT"):
+            yield from _keeping(source.left)
+        case Join(kind="" | "CROSS" | "SEMI"):
+            yield from (*_keeping(source.left), *_keeping(source.right), *(t for on in source.on for t in tables(on)))
+        case Derived(query=Select(once=False, group=(), having=None) as query):
+            yield from (*_keeping(query.source), *(t for condition in query.where for t in tables(condition)))
+        case Node():
+            yield from tables(source)
 
 
 def _compared(query: Node) -> tuple[str, str] | None:

@@ -33,11 +33,11 @@ CLOSE = 10
 
 def fine(block: Block, lists: Lists) -> dict[str, Fine]:
     """By aggregate, what tells its cells apart from others that are the same to the sample, in no order of the statement's."""
-    selected = tuple(sorted(lists.selected(block)))
     every = list(_thresholds((*block.source.predicates, *(key.scalar for key in block.keys))))
     found: dict[str, Fine] = {}
     for aggregate in block.aggregates:
-        asked = (part for part in (*aggregate.values, aggregate.condition) if part is not None)
+        asked = [part for part in (*aggregate.values, aggregate.condition) if part is not None]
+        selected = tuple(sorted(lists.selected(block, asked)))
         known: dict[str, set[str]] = {}
         for name, text in (*every, *_thresholds(asked)):
             known.setdefault(name, set()).add(text)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.guard import adding, audit, evaluating, guarding, history, leaving_out, parts, sketches, thresholds
+from dpsql.guard import adding, audit, evaluating, guarding, history, leaving_out, lists, parts, sketches, thresholds
 from dpsql.guard.cells import Keys, Places
 from dpsql.guard.guarding import Guarding
 from dpsql.guard.history import History
@@ -19,6 +19,7 @@ from dpsql.guard.memory import Packs
 from dpsql.guard.void import Proofs
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
+from dpsql.sql.trees import tables
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
 
@@ -106,7 +107,18 @@ def thresholds_are_as_the_sample_sees_them(patch: Patch) -> None:
 
 def selected_lists_are_whole(patch: Patch) -> None:
     """No value is missing in a list that is selected privately."""
-    patch.setattr(Lists, "selected", lambda self, block: set())
+    patch.setattr(Lists, "selected", lambda self, block, asked: set())
+
+
+def a_list_is_of_the_whole_block(patch: Patch) -> None:
+    """What one aggregate of a block asks of a list, all are taken to ask of it."""
+    known = Lists.selected
+    patch.setattr(Lists, "selected", lambda self, block, asked: known(self, block, block.expressions))
+
+
+def what_is_beside_the_rows_decides_about_them(patch: Patch) -> None:
+    """A LEFT JOIN with a list is taken for one that leaves rows out."""
+    patch.setattr(lists, "_keeping", lambda source: tables(source))
 
 
 def nothing_is_readable(patch: Patch) -> None:
@@ -143,6 +155,17 @@ CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (sizes_alone_are_compared, [LIGHT, LIGHTER]),
     (thresholds_are_as_the_sample_sees_them, [f"{TOTAL} WHERE weight < 81.4", f"{TOTAL} WHERE weight <= 81.4"]),
     (selected_lists_are_whole, [f"{TOTAL} WHERE code IS NOT NULL", f"{TOTAL} WHERE code IN {LISTED}"]),
+    (
+        a_list_is_of_the_whole_block,
+        [f"SELECT COUNT(code), COUNT(*) FILTER (WHERE code IN {LISTED}) FROM patient"],
+    ),
+    (
+        what_is_beside_the_rows_decides_about_them,
+        [
+            f"SELECT COUNT(p.code) FROM patient p LEFT JOIN {LISTED} AS l ON p.code = l.code",
+            f"{TOTAL} WHERE code IN {LISTED}",
+        ],
+    ),
     (nothing_is_readable, [LIGHT, LIGHTER]),
     (noise_is_forgotten, [LIGHT, LIGHTER]),
 ]
@@ -220,6 +243,22 @@ def test_a_fault_in_the_audit_is_caught(
     plant(monkeypatch)
     answered = decisions(folder, "audit", statements)
     assert (sound[-1], answered[-1]) == ("DPSQL-604", "") and sound[:-1] == answered[:-1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "SELECT COUNT(*) FILTER (WHERE code IN {L}) FROM patient",
+        "WITH l AS {L} SELECT COUNT(*) FROM patient JOIN l USING (code)",
+        "SELECT COUNT(l.code) FROM patient AS p LEFT JOIN {L} AS l ON p.code = l.code",
+        "SELECT SUM(x) FROM (SELECT CASE WHEN code IN {L} THEN 1 ELSE 0 END AS x FROM patient)",
+    ],
+)
+def test_a_list_is_the_same_in_other_words_and_lacks_the_same_beside_the_whole(session: Session, other: str) -> None:
+    other = f"/* dpsql: epsilon=10 */ {other.replace('{L}', LISTED)}"
+    assert decision(session, f"/* dpsql: epsilon=10 */ {TOTAL} WHERE code IN {LISTED}") == ""
+    assert decision(session, other) == ""
+    assert decision(session, "/* dpsql: epsilon=10 */ SELECT COUNT(code) FROM patient") == "DPSQL-602"
 
 
 def test_what_was_only_looked_at_is_not_remembered(session: Session) -> None:
