@@ -111,7 +111,7 @@ def selected_lists_are_whole(patch: Patch) -> None:
 
 
 def a_list_is_of_the_whole_block(patch: Patch) -> None:
-    """What one aggregate of a block asks of a list, all are taken to ask of it."""
+    """A list that one aggregate of a block asks about is taken for one of them all."""
     known = Lists.selected
     patch.setattr(Lists, "selected", lambda self, block, asked: known(self, block, block.expressions))
 
