@@ -38,6 +38,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def advised(name: str) -> str:
+    """An identifier in a hint: in quotes where it is read in quotes alone."""
+    return name if name.isidentifier() and name.isascii() else quoted(name)
+
+
 def literal_sql(value: Value | None, sqltype: SqlType) -> str:
     """The text of a constant."""
     if value is None:

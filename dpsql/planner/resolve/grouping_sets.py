@@ -18,6 +18,7 @@ from dpsql.planner.calls import spelt_out
 from dpsql.planner.grammar import is_aggregate, name_of, record_of
 from dpsql.planner.resolve.scalars import arguments
 from dpsql.planner.resolve.syntax import unaliased
+from dpsql.sql.duckdb import advised
 
 GROUPED = "grouped"
 ALL_KEYS_DECLARED = "all_keys_declared"
@@ -252,7 +253,9 @@ class _Levels:
             raise _rows_of_people(node)
         if found is None:
             words = f"{node.name} is neither grouped nor aggregated, so it would show rows of people"
-            raise error(305, words, hint=f"add it to GROUP BY, or write COUNT({node.name})", span=span_of(node))
+            raise error(
+                305, words, hint=f"add it to GROUP BY, or write COUNT({advised(node.name)})", span=span_of(node)
+            )
         self.open_aliases.add(name)
         whole = self.rewrite(found)
         self.open_aliases.discard(name)

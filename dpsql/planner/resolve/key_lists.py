@@ -29,7 +29,7 @@ from dpsql.planner.resolve.key_inputs import MOST_WRITTEN, side_by_side
 from dpsql.planner.resolve.key_tuples import PublicTables, Together, public_tables, together
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.relations.relations import Relation
-from dpsql.sql.duckdb import printed, quoted
+from dpsql.sql.duckdb import advised, printed, quoted
 from dpsql.sql.nodes import Aggregate, Cast, Column, Star
 from dpsql.sql.queries import Item, Select
 from dpsql.sql.trees import sorted_trees, tables
@@ -112,7 +112,7 @@ def check_value_list(keys: list[GroupKey]) -> None:
             raise error(
                 303,
                 f"hardly any two people share a value of {name}, a quantity with bounds",
-                hint=f"group by a band, such as CAST(FLOOR({name} / 10) AS INTEGER), or ask for COUNT(*) beside it",
+                hint=f"group by a band, such as CAST(FLOOR({advised(name)} / 10) AS INTEGER), or ask for COUNT(*) beside it",
                 span=key.span,
             )
 

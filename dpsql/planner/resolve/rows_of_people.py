@@ -10,6 +10,7 @@ from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Private
 from dpsql.relations.relations import Relation
+from dpsql.sql.duckdb import advised
 
 
 def rows_of_people(found: Private, node: exp.Expression) -> Error:
@@ -46,7 +47,7 @@ def _instead(name: str, column: Scalar) -> str:
     if column.role == "identifier":
         return "leave it out, or write COUNT(*)"
     averaged = column.sqltype.is_number and finite_hull(column) is not None
-    return f"add it to GROUP BY, or write {'AVG' if averaged else 'COUNT'}({name})"
+    return f"add it to GROUP BY, or write {'AVG' if averaged else 'COUNT'}({advised(name)})"
 
 
 def shown_row_by_row(select: exp.Select, source: Relation, scope: Scope) -> Error:

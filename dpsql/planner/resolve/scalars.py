@@ -19,6 +19,7 @@ from dpsql.planner.resolve.functions import builder_of
 from dpsql.planner.resolve.intervals import Build
 from dpsql.planner.resolve.scope import Scope, text_of
 from dpsql.planner.resolve.syntax import parts_of, unaliased
+from dpsql.sql.duckdb import advised
 
 
 def scalar(node: exp.Expression, scope: Scope) -> Scalar:
@@ -104,7 +105,9 @@ def _column(node: exp.Column, scope: Scope, build: Build) -> Scalar:
             scope.open_aliases.discard(node.name.lower())
     if scope.grouped is not None and scope.grouped[0].column(node) is not None:
         raise error(
-            305, f"{node.name} is neither grouped nor aggregated", hint=f"add it to GROUP BY, or write MAX({node.name})"
+            305,
+            f"{node.name} is neither grouped nor aggregated",
+            hint=f"add it to GROUP BY, or write MAX({advised(node.name)})",
         )
     raise scope.unknown(node)
 
