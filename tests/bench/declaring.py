@@ -107,13 +107,19 @@ def _fill(
     for place, column in enumerate(columns):
         values = [*sorted(compared.get(column.column.lower(), ())), *PLAIN.get(column.kind, NUMBERS)]
         known = SUPPORTED.fullmatch(column.kind)
-        texts = ", ".join(f"'{value.replace(chr(39), chr(39) * 2)}'" for value in values)
+        texts = _fitting(connection, values, column.kind) if known else []
         drawn = f"(i * {2 * place + 7919} + {place}) % 1009"
-        picked = f"list_filter([TRY_CAST(x AS {column.kind}) FOR x IN [{texts}]], lambda y: y IS NOT NULL)"
         null = f"{drawn} % 20 = 0" if column.nullable else "FALSE"
-        one = f"(SELECT v[1 + {drawn} % len(v)] FROM (SELECT {picked} AS v))"
+        one = f"CAST([{', '.join(texts)}][1 + {drawn} % {len(texts)}] AS {column.kind})"
         made.append(f"CASE WHEN {null} THEN NULL ELSE {one} END" if known else "NULL")
     connection.execute(f"INSERT INTO {_sql(table)} SELECT {', '.join(made)} FROM range({ROWS}) AS made(i)")
+
+
+def _fitting(connection: duckdb.DuckDBPyConnection, values: Sequence[str], kind: str) -> list[str]:
+    """Literals of the values that are of a type."""
+    kept = f"SELECT x FROM (SELECT unnest(?) AS x) WHERE TRY_CAST(x AS {kind}) IS NOT NULL"
+    known = {text for (text,) in connection.execute(kept, [list(values)]).fetchall()}
+    return ["'" + value.replace("'", "''") + "'" for value in values if value in known]
 
 
 def _line(connection: duckdb.DuckDBPyConnection, column: _Made, told: Told) -> str:
