@@ -122,7 +122,8 @@ def _in_order(units: Places, groups: Places) -> Places | None:
         return np.lexsort((units, groups))
     if not len(groups) or groups.max() == groups.min():
         return None
-    return np.argsort(groups.astype(np.int16) if groups.max() < 2**15 else groups, kind="stable")
+    # numbers of one or two bytes are put in order by these; -1 is there too
+    return np.argsort(groups.astype(np.min_scalar_type(-1 - int(groups.max()))), kind="stable")
 
 
 def counted(starts: Places, met: Bools) -> Places:

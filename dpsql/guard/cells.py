@@ -57,12 +57,16 @@ class Cells:
 
 def cells(found: Sequence[tuple[str, Keys]], fine: Sequence[Fine] = ()) -> Cells:
     """Cells of a kind and keys each, which are different and in order."""
-    marks = np.zeros(len(found), dtype=MARK)
-    sizes = np.array([len(keys) for _, keys in found], dtype=np.int64)
-    marks["size"], marks["digest"] = sizes, [_digest(keys) for _, keys in found]
-    for begun in range(0, len(found), _AT_ONCE):
-        some = [keys for _, keys in found[begun : begun + _AT_ONCE]]
+    # of the same keys, as COUNT and AVG have them of one value, a mark is made once
+    at = {id(keys): keys for _, keys in found}
+    distinct = list(at.values())
+    marks = np.zeros(len(distinct), dtype=MARK)
+    marks["size"], marks["digest"] = [len(keys) for keys in distinct], [_digest(keys) for keys in distinct]
+    for begun in range(0, len(distinct), _AT_ONCE):
+        some = distinct[begun : begun + _AT_ONCE]
         marks["sketch"][begun : begun + len(some)] = _sketches(some)
+    places = {one: place for place, one in enumerate(at)}
+    marks = marks[np.array([places[id(keys)] for _, keys in found], dtype=np.int64)]
     return Cells(
         tuple(kind for kind, _ in found), tuple(fine) or ((),) * len(found), marks, lambda place: found[place][1]
     )
