@@ -124,7 +124,7 @@ class Audit:
         spaces = {kind: self._spaces[kind].copy() for kind in kinds & self._spaces.keys()}
         for one in asked:
             self._put(spaces, one)
-        for kind in kinds:
+        for kind in sorted(kinds):
             check()
             for watched in spaces[kind].exposed(SIGMA * self._policy.k):
                 return [self._problem(self._policy.people(len(watched)))]
