@@ -30,7 +30,7 @@ _HEADER = """\
 # A draft, made from the names and types of the tables alone. Look at every line that says CHECK before you use it.
 # Bounds and lists are limits that you make public: choose them from what you know of the subject, not from the data."""
 _SNIFFED = """
-# CHECK: types of CSV columns were read off all their values, as you asked; a type is a limit too: could another value come?"""
+# CHECK: types of CSV and JSON columns were read off all their values, as you asked; a type is a limit too: could another value come?"""
 _PRIVACY = """\
 epsilon = 1.0                  # CHECK: the total for all analysts together; it never refills by itself
 delta = 1e-6                   # CHECK: well below one over the number of people

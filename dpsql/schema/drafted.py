@@ -15,7 +15,7 @@ _PEOPLE = re.compile(
 )
 
 
-UNTYPED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+UNTYPED = tuple(f".{form}{packed}" for packed in ("", ".gz") for form in ("csv", "tsv", "json", "jsonl", "ndjson"))
 """Suffixes of files whose values have no types of their own."""
 
 

@@ -120,6 +120,6 @@ def test_files_of_days_beside_others(tmp_path: Path) -> None:
 def test_a_folder_without_tables_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", str(tmp_path)]) == 4
     assert "holds no Parquet or CSV file; write a folder that holds some" in capsys.readouterr().err
-    (tmp_path / "events.json").write_text("{}")
+    (tmp_path / "events.xlsx").write_text("{}")
     assert main(["init", str(tmp_path)]) == 4
-    assert "events.json is not read: write it as Parquet" in capsys.readouterr().err
+    assert "events.xlsx is not read: write it as Parquet" in capsys.readouterr().err

@@ -23,7 +23,7 @@ EPILOG = """without -c and -f, statements are read from standard input; in a ter
 
 owner's verbs:
   dpsql init SOURCE     draft a schema from the names and types of a folder, DuckDB file or database; at a terminal it asks,
-                        --yes asks nothing, --sniff takes types of CSV columns from their values
+                        --yes asks nothing, --sniff takes types of CSV and JSON columns from their values
   dpsql check SCHEMA    verify ledger and structure, show exact facts, approve the data (for the owner's eyes);
                         --prepare also writes a sorted private copy beside the ledger, for faster answers;
                         --sizes buys how often the values of each column occur, for the guard to count on

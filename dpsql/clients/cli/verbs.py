@@ -98,7 +98,7 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
 
 
 def _add_options_of_init(parser: argparse.ArgumentParser) -> None:
-    sniff = "take the types of CSV columns from their values: it reads all rows"
+    sniff = "take the types of CSV and JSON columns from their values: it reads all rows"
     parser.add_argument("--sniff", action="store_true", help=sniff)
     parser.add_argument("--yes", action="store_true", help="ask nothing: the draft as names and types give it")
 

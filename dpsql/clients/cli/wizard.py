@@ -46,7 +46,7 @@ def sniffs(source: str) -> bool:
     within = (*folder.glob("*"), *folder.glob("*/*")) if folder.is_dir() else ()
     if not any(path.name.lower().endswith(UNTYPED) for path in within):
         return False
-    return _yes("CSV columns have no types. Read all their values to find some? [yes] ", True)
+    return _yes("CSV and JSON columns have no types. Read all their values to find some? [yes] ", True)
 
 
 def written(text: str) -> bool:

@@ -15,7 +15,7 @@ from dpsql.engines.duckdb.locked import connect
 from dpsql.schema.drafted import DraftTable, ForeignKey
 
 SUFFIXES = (".parquet", *delimited.SUFFIXES)
-_OTHERS = (".json", ".jsonl", ".ndjson", ".xlsx", ".orc", ".avro", ".feather", ".arrow")
+_OTHERS = (".xlsx", ".orc", ".avro", ".feather", ".arrow")
 """Suffixes of data that is not read, but named."""
 _DAY = re.compile(r"[-_.]?(?:\d{4}[-_]?\d{2}(?:[-_]?\d{2})?|\d{1,6})$")
 """The end of the name of one of several files of a table: a day, a month, a number."""

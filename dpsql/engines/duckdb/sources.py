@@ -27,13 +27,15 @@ _TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_na
 class StoredSource:
     """The place of one table: a file, all files of a pattern, or a table (schema, name) inside a DuckDB file.
 
-    pattern  that names the files
+    pattern   that names the files
+    declared  columns of a private table, which files that do not describe themselves are read for
     """
 
     table: str
     paths: tuple[Path, ...]
     inner: tuple[str, str] | None = None
     pattern: Path | None = None
+    declared: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -97,7 +99,11 @@ def in_folder(
 
 
 def _of_file(folder: Path, table: Table) -> StoredSource:
-    return StoredSource(table.name, ((folder / table.source).resolve(),))
+    return StoredSource(table.name, ((folder / table.source).resolve(),), declared=_names(table))
+
+
+def _names(table: Table) -> tuple[str, ...]:
+    return () if table.public else tuple(column.name for column in table.columns)
 
 
 def _of_pattern(folder: Path, table: Table, only: Collection[str] | None) -> StoredSource:
@@ -105,7 +111,7 @@ def _of_pattern(folder: Path, table: Table, only: Collection[str] | None) -> Sto
     written = folder / table.source
     pattern = written.parent.resolve() / written.name
     found = tuple(path for path in matching(pattern) if only is None or path.name in only)
-    return StoredSource(table.name, found or (pattern,), pattern=pattern)
+    return StoredSource(table.name, found or (pattern,), pattern=pattern, declared=_names(table))
 
 
 def _wrong(table: Table, source: StoredSource) -> str | None:
@@ -214,7 +220,7 @@ def stored_columns(connection: duckdb.DuckDBPyConnection, source: StoredSource) 
     problem: Error | None = None
     try:
         if source.is_csv:
-            return [(column, "VARCHAR") for column in delimited.header(source.paths[0])]
+            return [(column, "VARCHAR") for column in delimited.columns_of(source.paths[0], source.declared)]
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation(source, [])}").fetchall()
         return [(str(row[0]), str(row[1])) for row in rows]
     except delimited.HeaderError as fault:
