@@ -289,6 +289,22 @@ def test_a_result_in_a_notebook_has_error_bars(connection: dpsql.Connection) -> 
     assert cursor._repr_html_() == html, "nothing is fetched by it"
 
 
+def test_a_printed_result_has_error_bars(connection: dpsql.Connection) -> None:
+    cursor = connection.sql("SELECT site, COUNT(*) AS n FROM person GROUP BY site ORDER BY site")
+    shown = str(cursor)
+    rows = cursor.fetchall()
+    lines = shown.splitlines()
+    assert lines[0].split() == ["site", "n"] and [line.split() for line in lines[2:8]] == [
+        [str(site), str(n), "+-30"] for site, n in rows
+    ]
+    assert lines[8].startswith("6 rows; +- is the 95 % error of the noise; ")
+    assert str(cursor) == shown, "nothing is fetched by it"
+    assert str(connection.cursor()) == "<dpsql.Cursor open>"
+    cursor.close()
+    assert str(cursor) == "<dpsql.Cursor closed>"
+    assert "\x1b" not in str(connection.execute("SELECT ? AS x", ["\x1b[2J"]))
+
+
 def test_texts_in_a_notebook_are_escaped(connection: dpsql.Connection) -> None:
     cursor = connection.execute("""SELECT '<script>alert(1)</script>' AS "<i>&" """)
     html = cursor._repr_html_()

@@ -130,10 +130,12 @@ def test_connections_cursors_and_results(connection: dpsql.Connection, exact: in
     assert holes(exact, *held.items()) == []
 
 
-def test_nothing_is_in_what_is_printed_copied_or_pickled(connection: dpsql.Connection) -> None:
+def test_nothing_exact_is_in_what_is_printed_copied_or_pickled(connection: dpsql.Connection, exact: int) -> None:
+    """print() of a cursor shows what was released, and nothing else."""
     cursor = connection.execute(COUNT)
+    assert str(connection) == repr(connection) and holes(exact, ("printed", str(cursor))) == []
     for thing in (connection, cursor):
-        assert repr(thing) == str(thing) == f"<dpsql.{type(thing).__name__} open>"
+        assert repr(thing) == f"<dpsql.{type(thing).__name__} open>"
         for copier in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match="cannot be copied or pickled"):
                 copier(thing)

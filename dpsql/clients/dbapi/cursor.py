@@ -320,9 +320,18 @@ class Cursor:
         """The result as a notebook shows it; nothing is fetched."""
         from dpsql.clients.output.notebook import html
 
-        if self._answer is None or not self._answer.columns or self._closed or not self._connection._is_open:
-            return None
-        return html(self._answer, self.privacy)
+        return html(self._answer, self.privacy) if self._answer is not None and self._is_shown else None
+
+    def __str__(self) -> str:
+        """The result as print() shows it; nothing is fetched."""
+        from dpsql.clients.output.notebook import plain
+
+        return plain(self._answer, self.privacy) if self._answer is not None and self._is_shown else repr(self)
+
+    @property
+    def _is_shown(self) -> bool:
+        """True if there is a result that can be looked at."""
+        return bool(self._answer and self._answer.columns) and not self._closed and self._connection._is_open
 
     # --- open and closed ----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A result as HTML for notebooks: a table with what the noise may be off by in every cell."""
+"""A result as notebooks and print() show it: a table with what the noise may be off by in every cell."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from html import escape
 from dpsql.clients.output.bars import MARKED, is_marked, rounded_up, with_bar
 from dpsql.clients.output.cells import brief_text
 from dpsql.clients.output.prices import StatementPrice, left, price
+from dpsql.clients.output.table import fitted
 from dpsql.core.escaping import harmless
 from dpsql.plan.tables import Accuracy
 from dpsql.session.result import Answer
@@ -30,6 +31,15 @@ def html(answer: Answer, privacy: StatementPrice) -> str:
     )
     table = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
     return f'{table}\n<p style="{_DIM}">{escape(harmless("; ".join(_status(answer, privacy))))}</p>'
+
+
+def plain(answer: Answer, privacy: StatementPrice) -> str:
+    """The same as text, as wide as it is."""
+    names = [name for name, _ in answer.columns[:MOST_COLUMNS]]
+    rows = [row[:MOST_COLUMNS] for row in answer.rows[:MOST_ROWS]]
+    accuracy = [cells[:MOST_COLUMNS] for cells in answer.accuracy[: len(rows)]]
+    table = fitted(names, rows, accuracy, bars=True)
+    return f"{table}\n{harmless('; '.join(_status(answer, privacy)).replace('±', '+-'))}"
 
 
 def _cell(value: object, accuracy: Accuracy | None) -> str:
