@@ -417,6 +417,7 @@ def test_the_line_under_a_result() -> None:
         cached=False,
         releases=0,
         as_of="",
+        statements=None,
     )
     beside = SimpleNamespace(in_memory=False)
     cursor = SimpleNamespace(
@@ -430,6 +431,11 @@ def test_the_line_under_a_result() -> None:
     beside.in_memory = False
     free.cached = True
     assert status(cursor, 2) == f"95 % error: a +-2 days, b\\x1b +-1.5\n2 rows; stored answer, free; {left}"  # type: ignore[arg-type]
+    free.statements = 12
+    assert status(cursor, 2).endswith(
+        "; remaining: 12 statements at the default price (one may cost epsilon 3.9, delta 5e-07)"
+    )  # type: ignore[arg-type]
+    free.statements = None
     free.cached, free.releases, free.epsilon, free.delta = False, 1, Fraction(1, 10), 1e-9
     assert status(cursor, 0).endswith(f"0 rows; price: epsilon 0.1, delta 1e-09; {left}")  # type: ignore[arg-type]
 
