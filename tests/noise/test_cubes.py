@@ -104,6 +104,7 @@ QUESTIONS: dict[str, Weights] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mean", [-10, 30, 70])
 def test_bars_of_numbers_and_ratios_cover_as_often_as_they_say(question: str, mean: int) -> None:

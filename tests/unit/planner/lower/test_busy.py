@@ -105,6 +105,7 @@ def is_apart(part: CompiledRelease) -> bool:
     return "busy" in part.sql
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("sql", STATEMENTS)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_sums_are_those_of_every_unit_by_itself(
@@ -141,6 +142,7 @@ def changes(part: CompiledRelease, rows: list[Row]) -> list[tuple[Fraction, Frac
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_one_unit_changes_no_more_than_is_claimed(sql: str, schema: Schema) -> None:
     part = release_of(sql, schema)
@@ -161,6 +163,7 @@ def busy_from_one_row_more(found: Common) -> Common:
     return replace(found, query=replace(found.query, having=moved))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [nobody_is_busy, busy_from_one_row_more])
 def test_a_busy_unit_among_the_others_would_be_caught(
     fault: Callable[[Common], Common], schema: Schema, monkeypatch: pytest.MonkeyPatch
