@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from dpsql.clients.dbapi.packed import Json, pack_error, read_rows
 from dpsql.clients.server.asking import read_columns
-from dpsql.clients.server.frames import Message
+from dpsql.clients.server.frames import Message, object_of
 from dpsql.clients.server.pool import Reply
 from dpsql.core.errors import Error, error
 
@@ -73,13 +73,10 @@ def read(op: str, body: bytes, key: str) -> HttpRequest:
 
 
 def _object(body: bytes) -> Message:
-    try:
-        found = json.loads(body)
-        if isinstance(found, dict):
-            return found
-    except (ValueError, RecursionError):
-        pass
-    raise error(802, "the body of a request is a JSON object", hint='send {"sql": "SELECT ..."}')
+    found = object_of(body)
+    if found is None:
+        raise error(802, "the body of a request is a JSON object", hint='send {"sql": "SELECT ..."}')
+    return found
 
 
 # --- out ----------------------------------------------------------------------------------------------------------------

@@ -26,13 +26,19 @@ def written(content: Message) -> bytes:
 
 def read(body: bytes) -> Message:
     """Raises Lost."""
+    found = object_of(body)
+    if found is None:
+        raise Lost
+    return found
+
+
+def object_of(body: bytes) -> Message | None:
+    """The JSON object that some bytes are; None where they are none."""
     try:
         found = json.loads(body)
-        if isinstance(found, dict):
-            return found
     except (ValueError, RecursionError):
-        pass
-    raise Lost
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def send(link: socket.socket, content: Message) -> None:
