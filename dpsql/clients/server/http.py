@@ -230,7 +230,8 @@ class Http:
 
 def _bearer(request: Request) -> str | None:
     """The token of a request: as a bearer's, or as the password that a browser asks for."""
-    kind, _, said = request.headers.get("authorization", "").partition(" ")
+    header: str = request.headers.get("authorization", "")
+    kind, _, said = header.partition(" ")
     if kind.lower() == "bearer":
         return said.strip()
     if kind.lower() == "basic":

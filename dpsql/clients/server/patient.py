@@ -10,7 +10,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from dpsql.clients.server.login import LOGIN_SECONDS
 
 
-class PatientProtocol(H11Protocol):
+class PatientProtocol(H11Protocol):  # type: ignore[misc]
     """A connection that is closed where the head of a request does not come within LOGIN_SECONDS.
 
     Why  each connection is one of a number that all clients share
@@ -20,7 +20,7 @@ class PatientProtocol(H11Protocol):
         super().__init__(*arguments, **named)
         self._late: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self._wait()
 
