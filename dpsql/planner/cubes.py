@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from math import isqrt, prod
 
@@ -41,6 +42,7 @@ from dpsql.planner.partition import entries
 from dpsql.planner.pricing import WIDEST_SCALE, accounts_for_rho, too_wide
 from dpsql.planner.request import FOR_GRIDS
 from dpsql.schema.model import Schema
+from dpsql.schema.write import exact
 from dpsql.sql.trees import VERSION, fingerprint
 
 WIDEST_OF_CUBE = 2**20
@@ -64,7 +66,7 @@ class CalibratedCube:
 def calibrate_cube(
     bounded: Bounded, terms: CubeTerms, written: str, schema: Schema, identities: Identities
 ) -> CalibratedCube:
-    """The release of a cube at its price, and its engine SQL. Raises 104, 106, 201, 202, 303, 304, 502.
+    """The release of a cube at its price, and its engine SQL. Raises 104, 106, 201, 202, 303, 304, 502, 503.
 
     written  the statement, for the history
     """
@@ -72,6 +74,7 @@ def calibrate_cube(
     if not accounts_for_rho(schema.privacy):
         what = "a cube costs rho, and this dataset adds up epsilon alone"
         raise error(104, what, hint='its owner may write accounting = "auto" or "zcdp" in a new ledger\'s schema')
+    _require_least(price, schema)
     part = _only_block(bounded)
     ways = _ways(part.block, terms)
     of = depends_on(part.block, schema)
@@ -94,7 +97,33 @@ def rho_of(price: EpsilonDelta) -> Fraction:
     return min(largest_rho(price), rho_at_most(price.epsilon))
 
 
+def _require_least(price: EpsilonDelta, schema: Schema) -> None:
+    """Raises 503 for a cube that costs less than the owner lets any statement cost, both as rho (rule 74)."""
+    least = rho_at_most(schema.privacy.floor)
+    if rho_of(price) >= least:
+        return
+    enough = price.epsilon
+    while rho_of(replace(price, epsilon=enough)) < least:
+        enough *= Fraction(21, 20)
+    what = f"a cube at epsilon = {float(price.epsilon):g} and delta = {float(price.delta):g} costs less than"
+    told = f"{what} the owner's least of {exact(schema.privacy.floor)} for one statement, both as rho"
+    raise error(503, told, hint=f"write OPTIONS (epsilon = {_upwards(enough)}) or more, within what the owner allows")
+
+
+def _upwards(amount: Fraction) -> str:
+    """Three digits, rounded up."""
+    context = Context(prec=3, rounding=ROUND_CEILING)
+    return f"{context.divide(Decimal(amount.numerator), Decimal(amount.denominator)):g}"
+
+
 def _only_block(bounded: Bounded) -> BoundedBlock:
+    together = next((one for part in bounded.blocks for one in part.block.lists if len(one.keys) > 1), None)
+    if len(bounded.blocks) == 1 and together is not None:
+        what = (
+            "each key of a cube has a list of its own, and some of these are listed together, for one decides another"
+        )
+        span = bounded.blocks[0].block.keys[together.keys[-1]].span
+        raise error(303, what, hint="leave one of them out, and make another cube with it", span=span)
     if len(bounded.blocks) != 1 or bounded.bounds:
         what = "a cube is made of one SELECT over people's rows, and this is made of several"
         raise error(104, what, hint="write SELECT keys, COUNT(*) FROM t GROUP BY CUBE (keys)")

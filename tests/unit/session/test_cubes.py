@@ -210,6 +210,7 @@ REFUSED = {
     "CREATE PRIVATE CUBE c AS SELECT site, MEDIAN(income) FROM patient GROUP BY CUBE (site)": "106: a cube holds COUNT",
     "CREATE PRIVATE CUBE c AS SELECT site, SUM(income) FILTER (WHERE female) FROM patient GROUP BY CUBE (site)": "106: a cube holds",
     "CREATE PRIVATE CUBE c AS SELECT code, COUNT(*) FROM patient GROUP BY CUBE (code)": "303: the keys of a cube are declared",
+    "CREATE PRIVATE CUBE c AS SELECT site, site = 1, COUNT(*) FROM patient GROUP BY CUBE (site, site = 1)": "303: each key",
     "CREATE PRIVATE CUBE c AS SELECT site, SUM(code) FROM patient GROUP BY CUBE (site)": "201: SUM.code. has no bounds",
     "CREATE PRIVATE CUBE c AS SELECT site, COUNT(*) FROM patient GROUP BY site": "101: a cube ends with GROUP BY CUBE",
     "CREATE PRIVATE CUBE c AS SELECT site, COUNT(*) FROM patient GROUP BY CUBE (site) LIMIT 2": "101: a cube ends with",
@@ -254,6 +255,19 @@ def test_the_owner_caps_cubes_apart_from_statements() -> None:
             opened.execute(PATIENTS.replace("= 1,", "= 3,"))
         with pytest.raises(Error, match="502"):
             opened.execute("/* dpsql: epsilon=1 */ SELECT COUNT(*) FROM patient")
+
+
+def test_rule_74_a_cube_costs_no_less_than_any_statement_may() -> None:
+    """In rho, and what the hint says is enough."""
+    text = TEXT.replace("least = 1e-18", "least = 0.01")
+    with closing(clinic_data(text, DATA).session(ZeroNoise())) as opened:
+        cheap = PATIENTS.replace("epsilon = 1,", "epsilon = 0.001,")
+        with pytest.raises(Error, match="503: a cube at epsilon") as raised:
+            opened.execute(cheap)
+        enough = re.search(r"epsilon = ([0-9.]+)", raised.value.hint or "")
+        assert enough is not None and opened.execute("SHOW CUBES").rows == []
+        bought = opened.execute(cheap.replace("0.001", enough[1]))
+        assert bought.receipt.loss.rho >= rho_at_most(Fraction(1, 100)) > bought.receipt.loss.rho * Fraction(4, 5)
 
 
 def test_groups_of_few_are_not_shown_by_the_noisy_count() -> None:
