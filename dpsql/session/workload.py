@@ -127,24 +127,56 @@ class WorkloadReport:
         return "\n\n".join(parts or ["no cube answers any of them"])
 
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """Needs of one statement of a group.
+
+    keys    by what they are, in words; each with the number of its values
+    plain   whether all of them are columns
+    values  that are added up, in words
+    """
+
+    keys: dict[str, int]
+    plain: bool
+    values: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class _Group:
     """Statements of the same rows: of one FROM, one WHERE and one limit.
 
-    keys    of the cube, by what they are, in words; each with the number of its values
-    values  that are added up, in words
-    ways    the most keys that one statement needs together
+    sources  how they say FROM, each with WHERE in its words
     """
 
-    source: str
-    where: tuple[str, ...]
     max_rows: int | None
-    members: list[int] = field(default_factory=list)
-    keys: dict[str, int] = field(default_factory=dict)
-    values: dict[str, None] = field(default_factory=dict)
-    ways: int = 1
+    sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    members: dict[int, _Member] = field(default_factory=dict)
 
-    def sql(self, name: str, epsilon: Fraction | None) -> str:
+    @property
+    def keys(self) -> dict[str, int]:
+        return {name: size for one in self.members.values() for name, size in one.keys.items()}
+
+    @property
+    def values(self) -> dict[str, None]:
+        return {name: None for one in self.members.values() for name in one.values}
+
+    @property
+    def ways(self) -> int:
+        """The most keys that one statement needs together."""
+        return max((len(one.keys) for one in self.members.values()), default=1)
+
+    def split(self) -> list[_Group]:
+        """Those whose keys are columns together, and the others by their keys; nothing where they are so already.
+
+        Why  keys that are made of one column have a list together, which no cube has
+        """
+        parts: dict[tuple[str, ...], dict[int, _Member]] = {}
+        for i, one in self.members.items():
+            parts.setdefault(() if one.plain else tuple(one.keys), {})[i] = one
+        found = [_Group(self.max_rows, self.sources, members) for members in parts.values()]
+        return [group for group in found if group.keys] if len(found) > 1 else []
+
+    def sql(self, name: str, source: str, epsilon: Fraction | None) -> str:
         keys = ", ".join(self.keys)
         options = [
             *([f"epsilon = {float(epsilon):g}"] if epsilon is not None else []),
@@ -153,8 +185,11 @@ class _Group:
         ]
         terms = f" OPTIONS ({', '.join(options)})" if options else ""
         numbers = ", ".join(["COUNT(*)", *(f"SUM({value})" for value in self.values)])
-        where = f" WHERE {' AND '.join(f'({one})' for one in self.where)}" if self.where else ""
-        return f"CREATE PRIVATE CUBE {name}{terms} AS SELECT {keys}, {numbers} FROM {self.source}{where} GROUP BY CUBE ({keys})"
+        said = self.sources[source]
+        where = f" WHERE {' AND '.join(f'({one})' for one in said)}" if said else ""
+        return (
+            f"CREATE PRIVATE CUBE {name}{terms} AS SELECT {keys}, {numbers} FROM {source}{where} GROUP BY CUBE ({keys})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +225,16 @@ def propose(statements: Sequence[str], epsilon: Fraction | None, world: World) -
     found: dict[int, StatementOfWorkload] = {}
     proposed: list[ProposedCube] = []
     for group in groups:
+        # what is split stands behind
         share = None if epsilon is None else _share(epsilon, Fraction(len(group.members), whole), world)
-        name = _name(group, [*(cube.name for cube in proposed), *(c.name for c in world.stored.cubes.names.all())])
-        with cancellation.current().planning():
-            try:
-                cube, read = _tried(group, group.sql(name, share), planned, statements, world)
-            except Error as raised:
-                reasons |= dict.fromkeys(group.members, f"no cube: {raised.message}")
-                continue
+        taken = [*(cube.name for cube in proposed), *(c.name for c in world.stored.cubes.names.all())]
+        cube, read, problem = _found(group, share, taken, planned, statements, world)
+        parts = group.split() if problem is not None else []
+        groups += parts
+        if problem is not None and not parts:
+            reasons |= dict.fromkeys(group.members, f"no cube: {problem.message}")
         found |= read
-        if any(one.cube for one in read.values()):
-            proposed.append(cube)
+        proposed += [cube] if cube is not None else []
     return WorkloadReport(
         tuple(proposed),
         tuple(found.get(i) or _alone(sql, planned.get(i), reasons.get(i, "")) for i, sql in enumerate(statements)),
@@ -226,21 +260,22 @@ def _groups(planned: dict[int, _Planned], reasons: dict[int, str], world: World)
         part = next(chain(every_slice(release), [Slice(release, ())]))
         words = Words.of_relation(part.release.limited.block.source)
         where = tuple(sorted(words.expression(condition) for condition in part.release.limited.block.source.where))
-        source, rows = _source(one.query), one.query.settled.max_rows
-        group = found.setdefault((world.stored.questions.rows(part.release).question,), _Group(source, where, rows))
+        rows = one.query.settled.max_rows
+        group = found.setdefault((world.stored.questions.rows(part.release).question,), _Group(rows))
         keys = {words.expression(key.scalar): len(key.values or ()) for key in part.release.keys}
         keys |= {words.expression(s.key.scalar): len(s.key.values or ()) for s in part.subjects}
         merged = group.keys | keys
+        plain = all(key.scalar.is_column for key in (*part.release.keys, *(s.key for s in part.subjects)))
         if len(merged) > MOST_AXES or prod(merged.values()) > world.schema.privacy.max_cells:
             reasons[i] = "no cube: with its keys it would have too many cells"
             continue
-        group.keys, group.ways = merged, max(group.ways, len(keys))
-        group.values |= {
-            words.expression(a.argument): None
+        group.sources.setdefault(_source(one.query), where)
+        values = [
+            words.expression(a.argument)
             for a in release.limited.block.aggregates
             if a.argument is not None and "centred" in (a.record.of_cube or ((),))[0]
-        }
-        group.members.append(i)
+        ]
+        group.members[i] = _Member(keys, plain, tuple(values))
     return [group for group in found.values() if group.members and group.keys]
 
 
@@ -284,12 +319,36 @@ def _share(epsilon: Fraction, part: Fraction, world: World) -> Fraction:
     return Fraction(low, _THOUSAND)
 
 
-def _name(group: _Group, taken: Sequence[str]) -> str:
-    first = (
-        "".join(c if c.isalnum() else "_" for c in group.source.split()[0].split(".")[-1].strip('"').lower()) or "rows"
-    )
+def _name(source: str, taken: Sequence[str]) -> str:
+    first = "".join(c if c.isalnum() else "_" for c in source.split()[0].split(".")[-1].strip('"').lower()) or "rows"
     names = (f"{first}_cube{i if i > 1 else ''}" for i in range(1, len(taken) + 2))
     return next(name for name in names if name not in [one.lower() for one in taken])
+
+
+def _found(
+    group: _Group,
+    share: Fraction | None,
+    taken: Sequence[str],
+    planned: dict[int, _Planned],
+    statements: Sequence[str],
+    world: World,
+) -> tuple[ProposedCube | None, dict[int, StatementOfWorkload], Error | None]:
+    """The cube of a group, if it has one that any of its statements is read off, and these statements; or what refuses all of them.
+
+    Why  a FROM that names what one statement alone defines, such as a query of its WITH, says nothing in another: the next one is tried
+    """
+    problem: Error | None = None
+    read: dict[int, StatementOfWorkload] = {}
+    for source in sorted(group.sources, key=len):
+        with cancellation.current().planning():
+            try:
+                cube, read = _tried(group, group.sql(_name(source, taken), source, share), planned, statements, world)
+            except Error as raised:
+                problem = problem or raised
+                continue
+        if cube.count:
+            return cube, read, None
+    return None, read, problem if not read else None
 
 
 def _tried(

@@ -71,6 +71,36 @@ def test_what_is_proposed_holds_once_it_is_bought(session: Session) -> None:
     assert report.alone == Fraction(len(STATEMENTS), 10)
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        "WITH p AS (SELECT * FROM patient) SELECT city, COUNT(*) FROM p GROUP BY city",
+        "SELECT COUNT(*) FROM patient AS p",
+    ],
+)
+def test_one_way_to_say_from_does_not_keep_the_others_from_a_cube(first: str, session: Session) -> None:
+    """A FROM of a WITH says nothing outside of its statement."""
+    statements = [first, STATEMENTS[0], "WITH p AS (SELECT * FROM patient) SELECT SUM(income) FROM p WHERE site < 3"]
+    report = session.workload(statements, Fraction(2))
+    assert [cube.count for cube in report.cubes] == [3], str(report)
+    bought(session, report)
+    for one in report.statements:
+        assert one.cube
+        answered_as_told(session, one)
+
+
+def test_a_key_that_is_made_of_another_does_not_keep_the_others_from_a_cube(session: Session) -> None:
+    """Both would be listed together, which no cube can."""
+    band = "SELECT CASE WHEN site < 3 THEN 'a' ELSE 'b' END AS band, COUNT(*) FROM patient GROUP BY band"
+    statements = [STATEMENTS[0], band, STATEMENTS[1]]
+    report = session.workload(statements, Fraction(2))
+    assert [cube.count for cube in report.cubes] == [2, 1], str(report)
+    bought(session, report)
+    for one in report.statements:
+        assert one.cube
+        answered_as_told(session, one)
+
+
 def test_a_statement_that_a_cube_answers_too_widely_is_told_so(session: Session) -> None:
     wide = "/* dpsql: epsilon=50 */ SELECT site, COUNT(*) FROM patient GROUP BY site"
     report = session.workload([STATEMENTS[0], wide], Fraction(1, 2))
