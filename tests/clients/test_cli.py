@@ -269,6 +269,8 @@ def test_the_owner_gives_analysts_something_to_practice_on(schema: Path, tmp_pat
     assert asked.returncode == 0 and "people" in asked.stdout
     assert "epsilon 0" in spent(schema)
     assert "is there already" in refused(dpsql("practice", str(schema), str(folder)), "802", 2)
+    between = dpsql("practice", str(schema), "--ledger", str(schema.with_name("randhie.ledger")), str(folder))
+    assert "is there already" in refused(between, "802", 2), "the folder may stand behind an option"
 
 
 def test_the_owner_prepares_and_the_answers_stay(schema: Path) -> None:

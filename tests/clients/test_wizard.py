@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from dpsql.clients.cli.main import main
-from dpsql.core.domains import UNBOUNDED, Categories
+from dpsql.core.domains import UNBOUNDED, Categories, Interval
 from dpsql.dataset import owner
 from dpsql.schema.toml import read_schema
 
@@ -62,7 +63,7 @@ def test_it_asks_and_what_it_writes_is_approved(
         (r"customers.age: bounds.*\[\[0, 120\]\]: ", ""),
         (r"orders.amount: bounds.*\[none\]: ", "500 to 0"),
         ("Write two numbers, the smaller one first", None),
-        (r"orders.amount: bounds.*: ", "0 to 500"),
+        (r"orders.amount: bounds.*: ", "00 to 0500.50"),
         (r"orders.status: the values.*: ", "new, paid"),
         (r"orders.note: the values.*: ", "."),
         (r"Write it to schema.toml\? \[yes\] ", ""),
@@ -84,6 +85,8 @@ def test_it_asks_and_what_it_writes_is_approved(
         ("orders", "orders/*.csv", False, 5),
     ]
     (orders,) = (table for table in schema.tables if table.name == "orders")
+    (amount,) = (column for column in orders.columns if column.name == "amount")
+    assert amount.domain == Interval(Fraction(0), Fraction(1001, 2))
     assert {c.name: c.domain for c in orders.columns if c.sqltype.is_text} == {
         "status": Categories(("new", "paid")),
         "note": UNBOUNDED,

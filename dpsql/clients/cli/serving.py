@@ -30,7 +30,7 @@ def _say(line: str) -> None:
 def _serve(given: Sequence[str]) -> int:
     from dpsql.clients.server.supervisor import Supervisor
 
-    options = serve_parser().parse_args(given)
+    options = serve_parser().parse_intermixed_args(given)
     return Supervisor(
         ServeOptions(
             schemas=tuple(map(Path, options.schemas)),

@@ -38,7 +38,7 @@ _DESCRIPTIONS = {
 
 def run(verb: str, given: Sequence[str]) -> int:
     """Run one verb with what stands behind it, and return the exit code. Raises dpsql.Error."""
-    options = parser_of(verb).parse_args(given)
+    options = parser_of(verb).parse_intermixed_args(given)
     if verb == "budget" and options.failures:
         _show_failures(options)
     elif verb == "workload":

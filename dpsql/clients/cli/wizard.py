@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 from dpsql.core.escaping import harmless
@@ -124,8 +125,9 @@ def _pair(place: str, usual: str | None) -> str | None:
         if given in _NOTHING or not given:
             return f"bounds = {usual}" if not given and usual else None
         pair = _BOUNDS.fullmatch(given.strip("[] "))
-        if pair is not None and float(pair[1]) < float(pair[2]):
-            return f"bounds = [{pair[1]}, {pair[2]}]"
+        if pair is not None and (low := Decimal(pair[1])) < (high := Decimal(pair[2])):
+            # TOML has no number with a zero before it
+            return f"bounds = [{low}, {high}]"
         _say("Write two numbers, the smaller one first")
 
 
