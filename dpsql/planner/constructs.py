@@ -43,7 +43,7 @@ CONSTRUCTS: dict[str, Words] = {
     "Into": ("SELECT INTO", "leave INTO out: dpsql keeps no tables"),
     "Kwarg": ("=>", "write name := value"),
     "Lambda": _ARROW,
-    "Lateral": ("LATERAL", "JOIN the subquery on the privacy unit"),
+    "Lateral": ("LATERAL of what is no query", "leave LATERAL out: FROM t, UNNEST(t.tags) AS u(tag)"),
     "LimitOptions": _ROW_LIMIT,
     "List": _LIST,
     "Lock": ("FOR UPDATE", LEAVE_OUT),

@@ -38,7 +38,7 @@ STRUCTURE: dict[type[exp.Expression], set[str]] = by_node({
     "this": (exp.From, exp.Identifier, exp.Where, exp.Having, exp.Qualify, exp.Var, exp.Exists),
     "this db catalog alias pivots": (exp.Table,),
     "this columns": (exp.TableAlias,),
-    "this alias": (exp.Alias, exp.CTE, exp.PivotAlias),
+    "this alias": (exp.Alias, exp.CTE, exp.Lateral, exp.PivotAlias),
     "this table db catalog": (exp.Column,),
     "": (exp.Star,),
     "expressions all rollup cube grouping_sets": (exp.Group,),
@@ -136,6 +136,8 @@ def check_nodes(tree: exp.Expression) -> None:
             _check_select(node)
         parts = ALLOWED.get(type(node))
         if parts is None or (isinstance(node, exp.All) and not isinstance(node.this.unnest(), exp.Array)):
+            raise unsupported(node)
+        if isinstance(node, exp.Lateral) and not isinstance(node.this, exp.Subquery):
             raise unsupported(node)
         for name, value in node.args.items():
             if value and name not in parts and name not in _HARMLESS:

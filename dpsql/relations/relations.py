@@ -163,9 +163,8 @@ def filtered(source: Relation, condition: Scalar) -> Relation:
     """
     parts = conjuncts(truth(condition))
     kept = replace(source, where=(*source.where, *parts), predicates=(*source.predicates, *parts))
-    most = min(
-        (_numbers(part) for part in parts if part.args and part.args[0].tree in source.numbered), default=math.inf
-    )
+    told = ([part for part in parts if part.args and part.args[0].tree == number] for number in source.numbered)
+    most = min(map(_numbers, told), default=math.inf)
     unit = source.unit
     if unit is None or unit.column is None or most >= (math.inf if unit.max_rows is None else unit.max_rows):
         return kept
@@ -173,17 +172,21 @@ def filtered(source: Relation, condition: Scalar) -> Relation:
     return replace(kept, unit=replace(unit, max_rows=int(most)), unique=unique)
 
 
-def _numbers(condition: Scalar) -> float:
-    """[rows] The most whole numbers from 1 for which a comparison of one with constants is true."""
-    values = [part.value for part in condition.args[1:] if part.is_literal]
-    if len(values) < len(condition.args) - 1 or not values:
-        return math.inf
-    if condition.function in ("=", "in"):
-        return len(values)
-    last = values[0]
-    if condition.function in ("<", "<=") and isinstance(last, int | Fraction):
-        return max(1, math.floor(last))
-    return math.inf
+def _numbers(conditions: Sequence[Scalar]) -> float:
+    """[rows] The most whole numbers from 1 for which comparisons of one with constants are true."""
+    listed, first, last = math.inf, 1.0, math.inf
+    for condition in conditions:
+        values = [part.value for part in condition.args[1:] if part.is_literal]
+        if len(values) < len(condition.args) - 1 or not values:
+            continue
+        if condition.function in ("=", "in"):
+            listed = min(listed, len(values))
+        elif isinstance(end := values[0], int | Fraction):
+            if condition.function in ("<", "<="):
+                last = min(last, math.floor(end))
+            elif condition.function in (">", ">="):
+                first = max(first, math.floor(end) + 1 if condition.function == ">" else math.ceil(end))
+    return min(listed, max(1.0, last - first + 1))
 
 
 def projected(source: Relation, columns: tuple[Named, ...]) -> Relation:

@@ -106,9 +106,11 @@ def test_bounds_and_joins_decide_nothing(sql: str, both: Beside) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT weight FROM patient WHERE weight IS NULL LIMIT 1",
+        "SELECT weight FROM patient WHERE weight IS NULL LIMIT 2",
+        "SELECT weight FROM patient WHERE weight IS NULL LIMIT 1 OFFSET 1",
+        "SELECT weight, age FROM patient WHERE weight IS NULL LIMIT 1",
+        "SELECT weight FROM patient WHERE weight IS NULL OR site = 1 LIMIT 1",
         "SELECT age FROM patient WHERE age = 95 LIMIT 1",
-        "SELECT site FROM visit LEFT JOIN patient USING (patient_id) WHERE site IS NULL LIMIT 1",
         "SELECT age FROM patient WHERE age IS NULL OR site = 1 LIMIT 1",
         "SELECT age FROM patient WHERE patient_id = 3 AND site = 99",
     ],
@@ -117,6 +119,23 @@ def test_rows_that_may_be_there_are_not_shown(sql: str, both: Beside) -> None:
     with pytest.raises(Error) as refused:
         both.session.execute(sql)
     assert refused.value.code in ("DPSQL-301", "DPSQL-305")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT weight FROM patient WHERE weight IS NULL LIMIT 1",
+        "SELECT p.weight AS w FROM patient AS p WHERE p.weight IS NULL AND site = 2 ORDER BY w LIMIT 1",
+        "SELECT days FROM visit WHERE days IS NULL LIMIT 1",
+        "SELECT weight, note FROM patient WHERE weight IS NULL AND note IS NULL LIMIT 1",
+    ],
+)
+def test_whether_a_row_is_null_is_a_list_of_values(sql: str, both: Beside) -> None:
+    """One of equal rows is there where the list of the different ones is not empty, at its price and with its threshold."""
+    both.check(sql)
+    story = both.session.explain(sql)
+    assert story == both.session.explain(sql.replace("SELECT", "SELECT DISTINCT", 1))
+    assert "is shown if its noisy number of people" in story or "free: the keys are public" in story
 
 
 def test_what_is_declared_has_no_interval_and_none_is_sold(both: Beside) -> None:

@@ -250,6 +250,37 @@ WINDOWS = [
     "ORDER BY year)) WHERE s > 20",
     "SELECT COUNT(*) FROM (SELECT patient_id, MIN(days) OVER (PARTITION BY patient_id, tag) AS m FROM visit) WHERE m < 0",
 ]
+LATERAL = [
+    "SELECT COUNT(*), SUM(l.cost) FROM patient p, LATERAL (SELECT cost FROM visit v WHERE v.patient_id = p.patient_id) l",
+    "SELECT p.site, SUM(l.year) FROM patient p CROSS JOIN LATERAL (SELECT v.year FROM visit v "
+    "WHERE p.patient_id = v.patient_id AND v.cost > 10 ORDER BY v.year DESC LIMIT 2) AS l GROUP BY p.site",
+    "SELECT COUNT(*), COUNT(l.y), SUM(l.y) FROM patient p LEFT JOIN LATERAL (SELECT year AS y FROM visit v "
+    "WHERE v.patient_id = p.patient_id AND year > 1 ORDER BY 1 LIMIT 1) l ON TRUE",
+    "SELECT COUNT(l.y) FROM patient p LEFT JOIN LATERAL (SELECT year AS y FROM visit v "
+    "WHERE v.patient_id = p.patient_id ORDER BY y DESC LIMIT 1) l ON l.y < p.site",
+    "SELECT l.y, COUNT(*) FROM patient p, LATERAL (SELECT year FROM visit v WHERE v.patient_id = p.patient_id "
+    "ORDER BY year LIMIT 1 OFFSET 1) AS l(y) GROUP BY l.y HAVING COUNT(*) > 0",
+    "SELECT l.n, COUNT(*) FROM patient p, LATERAL (SELECT COUNT(*) AS n, SUM(cost) AS s FROM visit v "
+    "WHERE v.patient_id = p.patient_id) l GROUP BY l.n HAVING COUNT(*) > 0",
+    "SELECT SUM(n), SUM(s), COUNT(s) FROM patient p, LATERAL (SELECT 1 + COUNT(year) AS n, SUM(year) AS s FROM visit v "
+    "WHERE v.patient_id = p.patient_id AND v.cost > 20) l",
+    "SELECT COUNT(*) FROM patient p JOIN LATERAL (SELECT COUNT(*) AS n FROM visit v WHERE v.patient_id = p.patient_id) l ON l.n < 2",
+    "SELECT SUM(l.s) FROM patient p, LATERAL (SELECT v.year, COUNT(*) AS s FROM visit v WHERE v.patient_id = p.patient_id "
+    "GROUP BY v.year ORDER BY s DESC LIMIT 1) l",
+    "SELECT COUNT(*) FROM patient p, LATERAL (SELECT DISTINCT year FROM visit v WHERE v.patient_id = p.patient_id) l",
+    "SELECT COUNT(*) FROM patient p, LATERAL (SELECT year, RANK() OVER (ORDER BY year) AS r FROM visit v "
+    "WHERE v.patient_id = p.patient_id) l WHERE l.r = 1",
+    "SELECT COUNT(*) FROM (SELECT * FROM patient p, LATERAL (SELECT * FROM visit v WHERE v.patient_id = p.patient_id "
+    "ORDER BY year LIMIT 1) l) WHERE year = 1",
+    "SELECT SUM(b.year - a.year) FROM patient p, LATERAL (SELECT year FROM visit v WHERE v.patient_id = p.patient_id "
+    "ORDER BY year LIMIT 1) a, LATERAL (SELECT year FROM visit v WHERE v.patient_id = p.patient_id ORDER BY year DESC LIMIT 1) b",
+    "SELECT COUNT(*) FROM patient p, LATERAL (SELECT label FROM drug WHERE drug.drug = p.site LIMIT 1) l",
+    "SELECT d.drug, l.n FROM drug d, LATERAL (SELECT COUNT(*) AS n FROM patient WHERE patient.site = d.drug) l "
+    "WHERE d.drug IN (1, 2, 3)",
+    "SELECT a.label, l.label FROM drug a, LATERAL (SELECT label FROM drug b WHERE b.drug = a.drug ORDER BY label LIMIT 1) l",
+    "SELECT COUNT(*) FROM patient p, LATERAL (SELECT 1 AS one) l",
+    "SELECT COUNT(*) FROM LATERAL (SELECT patient_id FROM patient) p, visit v WHERE v.patient_id = p.patient_id",
+]
 SETS = [
     "SELECT COUNT(*) FROM (SELECT patient_id FROM visit WHERE cost > 20 UNION ALL SELECT patient_id FROM visit WHERE days > 5)",
     "SELECT COUNT(*) FROM (SELECT patient_id FROM visit WHERE cost > 20 UNION SELECT patient_id FROM visit WHERE days > 5)",
@@ -297,7 +328,7 @@ FUNCTIONS = [
     "SELECT COUNT(*) FROM patient WHERE TRIM(BOTH 'Ae' FROM city) <> city AND site <> ALL([2, 3]) AND EXTRACT(epoch FROM born) > 0",
 ]
 EVERYTHING = [
-    *INNER, *SELF, *OUTER, *SEMI, *PUBLIC, *WITH, *SCALARS, *PER_UNIT, *WINDOWS, *SETS, *GROUPED_RESULTS, *FUNCTIONS,
+    *INNER, *SELF, *OUTER, *SEMI, *PUBLIC, *WITH, *SCALARS, *PER_UNIT, *WINDOWS, *LATERAL, *SETS, *GROUPED_RESULTS, *FUNCTIONS,
 ]  # fmt: skip
 
 

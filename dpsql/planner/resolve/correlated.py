@@ -128,7 +128,7 @@ def split(
         return None
     sources = [glance(statement, n, env) for n in items(select)]
     inner = [(s.name.lower(), shown_names(statement, s)) for s in sources]
-    links, rest = _links(parts, inner, outer)
+    links, rest = linked(parts, inner, outer)
     if not links:
         return None
     _check(select, node)
@@ -140,23 +140,23 @@ def split(
         grouped.set("where", exp.Where(this=all_of(rest)))
     grouped.set("group", exp.Group(expressions=[mine for mine, _ in links]))
     grouped.meta[LOOKED_UP] = True
-    value = _value(select.expressions[0], grouped, name)
+    value = value_of(select.expressions[0], grouped, name)
     return Correlated(name, grouped, [theirs for _, theirs in links], node), value
 
 
-def _links(
+def linked(
     parts: list[exp.Expression], inner: Names, outer: Names
 ) -> tuple[list[tuple[exp.Expression, exp.Expression]], list[exp.Expression]]:
     """The equalities of an inner with an outer expression, and the other AND parts."""
     links, rest = [], []
     for part in parts:
-        sides = {_side(c, inner, outer) for c in part.walk() if isinstance(c, exp.Column)}
+        sides = {side_of(c, inner, outer) for c in part.walk() if isinstance(c, exp.Column)}
         if "outer" not in sides:
             rest.append(part)
             continue
         one, other = (part.this, part.expression) if isinstance(part, exp.EQ) else (part, part)
-        mine = {_side(c, inner, outer) for c in one.walk() if isinstance(c, exp.Column)}
-        theirs = {_side(c, inner, outer) for c in other.walk() if isinstance(c, exp.Column)}
+        mine = {side_of(c, inner, outer) for c in one.walk() if isinstance(c, exp.Column)}
+        theirs = {side_of(c, inner, outer) for c in other.walk() if isinstance(c, exp.Column)}
         if isinstance(part, exp.EQ) and mine == {"inner"} and theirs == {"outer"}:
             links.append((one, other))
         elif isinstance(part, exp.EQ) and mine == {"outer"} and theirs == {"inner"}:
@@ -171,7 +171,7 @@ def _links(
     return links, rest
 
 
-def _side(column: exp.Column, inner: Names, outer: Names) -> str:
+def side_of(column: exp.Column, inner: Names, outer: Names) -> str:
     """Side that a column name belongs to: the inner query comes first."""
     for word, names in (("inner", inner), ("outer", outer)):
         if any((not column.table or column.table.lower() == n) and column.name.lower() in cs for n, cs in names):
@@ -194,12 +194,12 @@ def _aliased(node: exp.Expression, name: str) -> exp.Expression:
     return exp.Alias(this=node.copy(), alias=exp.to_identifier(name, quoted=True))
 
 
-def _value(projection: exp.Expression, grouped: exp.Select, name: str) -> exp.Expression:
+def value_of(projection: exp.Expression, grouped: exp.Select, name: str) -> exp.Expression:
     """The subquery's expression over the joined source; its aggregates become columns of the grouped query."""
     columns: dict[int, exp.Expression] = {}
     node = projection.this if isinstance(projection, exp.Alias) else projection
     for part in _outermost_aggregates(node):
-        column = f"{HIDDEN_VALUE}{len(columns)}"
+        column = f"{HIDDEN_VALUE}{sum(p.alias.startswith(HIDDEN_VALUE) for p in grouped.expressions)}"
         grouped.append("expressions", _aliased(part, column))
         found: exp.Expression = exp.column(
             exp.to_identifier(column, quoted=True), table=exp.to_identifier(name, quoted=True)

@@ -102,9 +102,16 @@ def is_listed(scalar: Scalar) -> bool:
     return (scalar.integral or scalar.sqltype.name == "DATE") and domains.integers(scalar.domain) is not None
 
 
-def check_value_list(keys: list[GroupKey]) -> None:
-    """Raise 303 for a list of the values of a quantity: what has bounds and is no whole number."""
+def is_null_alone(key: Scalar, conditions: Sequence[Scalar]) -> bool:
+    """True if a condition leaves NULL alone of an expression."""
+    return any(c.function == "is null" and c.args[0].tree == key.tree for c in conditions)
+
+
+def check_value_list(keys: list[GroupKey], relation: Relation) -> None:
+    """Raise 303 for a list of the values of a quantity: what has bounds and is no whole number, unless NULL alone is left of it."""
     for key in keys:
+        if is_null_alone(key.scalar, relation.where):
+            continue
         scalar = key.scalar
         fractional = (scalar.sqltype.is_float or scalar.sqltype.is_decimal) and not scalar.integral
         if fractional and not is_listed(scalar) and finite_hull(scalar) is not None:

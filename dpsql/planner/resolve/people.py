@@ -169,7 +169,7 @@ def release(
     if any(a.condition is not None or any(value.args for value in a.values) for a in collector.found.values()):
         without_decided(statement, relation, collector, tree, PENDING)
     if not collector.found and len(listed) < len(keys):
-        check_value_list(keys)
+        check_value_list(keys, relation)
         collector.count_people(select)
     whole = bool(select.meta.get(ALL_KEYS_DECLARED))
     counted = len(listed) == len(keys) and bool(collector.found) and not whole

@@ -13,17 +13,19 @@ from dpsql.core.cancellation import check
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.expressions.logic import compare, conjunction, truth
-from dpsql.expressions.scalar import Scalar, held_together, same_key
+from dpsql.expressions.scalar import Scalar, held_together
 from dpsql.plan.resolved import GroupKey
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.joined import can_join, connect, equalities_between, from_clause, joined_scope, parts_scope
 from dpsql.planner.resolve.key_lists import Listed
+from dpsql.planner.resolve.laterals import without_laterals
+from dpsql.planner.resolve.memberships import membership
 from dpsql.planner.resolve.nobody import rows_of_nobody, ruled_out
 from dpsql.planner.resolve.people import group_keys, grouping, release
 from dpsql.planner.resolve.public import public_select
-from dpsql.planner.resolve.rows_of_people import rows_of_people, shown_row_by_row
+from dpsql.planner.resolve.rows_of_people import one_of_equal_rows, rows_of_people, shown_row_by_row
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import Source, glance, items, public_values, relation, shown_names, source
@@ -36,6 +38,7 @@ from dpsql.planner.resolve.unnests import in_from, with_elements
 from dpsql.relations.joins import left_join
 from dpsql.relations.per_unit import union_all
 from dpsql.relations.relations import Named, Relation, filtered, projected
+from dpsql.schema.model import RESERVED
 
 FLAT = "already written out"
 """Marks the outer query of grouping sets, which reads released groups."""
@@ -72,6 +75,8 @@ def _with(node: exp.Expression, env: Env) -> Env:
 def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
     if unnests(select):
         in_from(statement, select, env)
+    if any(isinstance(n, exp.Lateral) for n in items(select)):
+        select = without_laterals(statement, select, env)
     tested = _tested(select)
     seen = {id(n): glance(statement, n, env) for n in items(select)}
     _check_names(seen)
@@ -142,45 +147,8 @@ def _set_operation(statement: Statement, node: exp.SetOperation, env: Env) -> Qu
         )
     _refuse_limit(node)
     if not isinstance(node, exp.Union):
-        return query(statement, _membership(node, first, second), env)
+        return query(statement, membership(node, first, second), env)
     return _union(statement, node, first, second)
-
-
-def _membership(node: exp.SetOperation, first: Private, second: Private) -> exp.Select:
-    """EXCEPT and INTERSECT of people's rows: the different rows of the first side for which the second has none, or has one.
-
-    Why  the unit, or a key of its rows, stands in the same place of both sides, so whether a row is kept depends on its own unit's rows
-         (rules 1, 7); where there is none it is refused
-    """
-    word = type(node).__name__.upper()
-    pairs = list(zip(first.relation.columns, second.relation.columns, strict=False))
-    held = [same_key(one.scalar, other.scalar) for one, other in pairs]
-    if not any(held) or len(first.relation.columns) != len(second.relation.columns):
-        raise error(
-            402,
-            f"{word} of people's rows needs as many columns on both sides, with the privacy unit in the same place",
-            hint=f"write SELECT unit, ... {word} SELECT unit, ..., or EXISTS on the privacy unit",
-            span=span_of(node),
-        )
-    if not node.args.get("distinct"):
-        raise error(402, f"{word} ALL of people's rows is not supported", hint=f"write {word}", span=span_of(node))
-    names, sides = [f"c{i}" for i in range(len(pairs))], ("kept", "tested")
-    equal = [
-        (exp.EQ if same else exp.NullSafeEQ)(this=exp.column(name, "kept"), expression=exp.column(name, "tested"))
-        for name, same in zip(names, held, strict=True)
-    ]
-    kept, tested = (
-        exp.Subquery(
-            this=side.copy(),
-            alias=exp.TableAlias(this=exp.to_identifier(alias), columns=[*map(exp.to_identifier, names)]),
-        )
-        for side, alias in zip((node.this, node.expression), sides, strict=True)
-    )
-    found: exp.Expression = exp.Exists(this=exp.select("1").from_(tested).where(exp.and_(*equal)))
-    shown = [exp.alias_(exp.column(f"c{i}", "kept"), one.name, quoted=True) for i, (one, _) in enumerate(pairs)]
-    return (
-        exp.select(*shown).distinct().from_(kept).where(found if isinstance(node, exp.Intersect) else exp.not_(found))
-    )
 
 
 def _side(tree: exp.Expression) -> exp.Expression:
@@ -207,7 +175,7 @@ def private_select(statement: Statement, select: exp.Select, sources: dict[int, 
     source, scope, conditions = _rows(statement, select, sources, correlated, nested, env)
     source, scope = _restricted(source, scope, conditions)
     nodes = grouping(select, scope)
-    aggregated = any(_over_people(p) for p in _shown(select))
+    aggregated = any(is_aggregate(part) for p in _shown(select) for part in parts_of(p))
     if not nodes and not aggregated and select.args.get("group") is None:
         return _row_level(statement, select, source, scope, env)
     check_no_unnest(select)
@@ -225,10 +193,6 @@ def _shown(select: exp.Select) -> list[exp.Expression]:
     """Aggregates that make a SELECT an aggregating one."""
     having, order = select.args.get("having"), select.args.get("order")
     return [*select.expressions, *([having] if having is not None else []), *([order] if order is not None else [])]
-
-
-def _over_people(node: exp.Expression) -> bool:
-    return any(is_aggregate(part) for part in parts_of(node))
 
 
 def _grouped_by_unit(select: exp.Select, keys: list[GroupKey], source: Relation) -> exp.Expression | None:
@@ -326,9 +290,12 @@ def _row_level(statement: Statement, select: exp.Select, source: Relation, scope
     """The rows themselves, through the SELECT list; windows within a unit are computed first."""
     if env.top:
         note = ruled_out(statement, source, Listed(()))
-        if note is None:
+        if note is not None:
+            return rows_of_nobody(statement, note, _columns(select, scope))
+        alike = one_of_equal_rows(select, source, scope)
+        if alike is None:
             raise shown_row_by_row(select, source, scope)
-        return rows_of_nobody(statement, note, _columns(select, scope))
+        return release(statement, alike, source, scope, group_keys(grouping(alike, scope), scope), env)
     _refuse_limit(select)
     if unnests(select):
         source, scope = with_elements(statement, select, source, scope)
@@ -386,7 +353,8 @@ def _star(node: exp.Expression, scope: Scope) -> list[Named]:
     merged: set[str] = set()
     for column in scope.names:
         name = column.name.lower()
-        if column.source.lower() in scope.hidden or (table and column.source.lower() != table):
+        own = column.source.lower() in scope.hidden or name.startswith(RESERVED)
+        if own or (table and column.source.lower() != table):
             continue
         if name in scope.merged and not table:
             if name not in merged:

@@ -7,10 +7,31 @@ from sqlglot import exp
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import Scalar, finite_hull
+from dpsql.planner.resolve.key_lists import is_null_alone
+from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Private
+from dpsql.planner.resolve.syntax import unaliased
 from dpsql.relations.relations import Relation
 from dpsql.sql.duckdb import advised
+
+
+def one_of_equal_rows(select: exp.Select, source: Relation, scope: Scope) -> exp.Select | None:
+    """SELECT x ... WHERE x IS NULL LIMIT 1 as SELECT DISTINCT x: whether there is such a row; None for any other SELECT.
+
+    Why  all rows are NULL in all that is shown, so one of them is the list of the different ones: a selection like any list of values,
+         for which a person counts once (rules 14, 59)
+    """
+    limit = select.args.get("limit")
+    parts = ("offset", "distinct", "having", "qualify", "windows")
+    if limit is None or limit.expression.name != "1" or any(select.args.get(part) for part in parts):
+        return None
+    nodes = [unaliased(projection) for projection in select.expressions]
+    if not all(isinstance(node, exp.Column) and scope.has(node) for node in nodes):
+        return None
+    if not all(is_null_alone(scalar(node, scope), source.where) for node in nodes):
+        return None
+    return exp.Select(**{**select.args, "distinct": exp.Distinct()})
 
 
 def rows_of_people(found: Private, node: exp.Expression) -> Error:

@@ -18,6 +18,7 @@ from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import Scalar
 from dpsql.planner.resolve.syntax import false_as_null
 from dpsql.relations.relations import Named, Relation
+from dpsql.schema.model import RESERVED
 from dpsql.sql.nodes import Node
 
 Place = tuple[str, str]
@@ -107,7 +108,8 @@ class Scope:
         return error(105, f"there is no table {node.table!r} in this statement", hint=near, span=span_of(node))
 
     def unknown(self, node: exp.Column) -> Error:
-        shown = [n.name for n in self.names if n.source.lower() not in self.hidden]
+        seen = (n.name for n in self.names if n.source.lower() not in self.hidden)
+        shown = [name for name in seen if not name.startswith(RESERVED)]
         sources = sorted({n.source for n in self.names if n.source.lower() not in self.hidden})
         near = difflib.get_close_matches(node.name.lower(), [n.lower() for n in shown], 1, 0.7)
         meant = next((n for n in shown if near and n.lower() == near[0]), None)

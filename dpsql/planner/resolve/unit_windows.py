@@ -30,6 +30,9 @@ _BY_PLACE = (exp.RowNumber, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 _TOTALS: tuple[Exact, ...] = ("sum", "avg", "min", "max")
 _ADVICE = "use ROW_NUMBER, RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX"
 
+HINT = "what to write instead of this window"
+"""By which a window that stands for something else tells the hint of its refusal."""
+
 
 def has_windows(select: exp.Select) -> bool:
     return bool(_windows(select))
@@ -67,12 +70,13 @@ def moved(scope: Scope, source: Relation, relation: Relation) -> Scope:
     if source.unit is not None and source.unit.column is not None and relation.unit is not None:
         assert relation.unit.column is not None
         moved[source.unit.column.tree] = relation.unit.column
-    names = {c.scalar.tree: d for c, d in zip(source.columns, relation.columns, strict=True)}
+    # Two names may stand for one column.
+    names = {(c.source, c.name, c.scalar.tree): d for c, d in zip(source.columns, relation.columns, strict=True)}
     return replace(
         scope,
         columns={place: moved[s.tree] for place, s in scope.columns.items()},
         merged={name: moved[s.tree] for name, s in scope.merged.items()},
-        names=tuple(names[c.scalar.tree] for c in scope.names),
+        names=tuple(names[c.source, c.name, c.scalar.tree] for c in scope.names),
         narrow={},
         answered={},
     )
@@ -130,7 +134,7 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
         raise error(
             402,
             "a window over rows of more than one person would show them to each other",
-            hint="write PARTITION BY the privacy unit, or aggregate first",
+            hint=node.meta.get(HINT, "write PARTITION BY the privacy unit, or aggregate first"),
             span=span_of(node),
         )
     assert unit is not None
