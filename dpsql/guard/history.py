@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import math
 from bisect import bisect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
-from dpsql.guard.answers import PastAnswers, fine_of
-from dpsql.guard.cells import Cells, Keys, differences
+from dpsql.guard.answers import RELEASED, PastAnswers, fine_of
+from dpsql.guard.cells import Cells, Keys, Marks, differences
 from dpsql.guard.leaving_out import Policy
-from dpsql.guard.sketches import CellPlaces, Growing, Places, Sketches
+from dpsql.guard.sketches import Growing, Places, Sketches
 from dpsql.guard.thresholds import are_apart
 
 Precisions = npt.NDArray[np.float64]
@@ -24,6 +25,7 @@ Load = Callable[[int, int], Keys]
 """The keys of a cell, by the charge of its statement and its place there."""
 _KEYS = 2**20
 """Keys of cells that are compared at once."""
+_Name = TypeVar("_Name", str, int)
 OWN = 0
 """Stands for the charge of a statement that is not charged yet."""
 
@@ -108,13 +110,11 @@ class History:
             return own_cells.load(at - ends[bisect(ends, at)] + len(own_cells))
 
         same = known.same(own)
-        precisions = own.precisions.values + np.where(same < 0, 0.0, known.precisions_at(same))
+        precisions = own.precisions.values + known.precisions_at(same)
+        beside = (known, known.precisions.values, same), (own, precisions, np.arange(len(same)))
         for kind, text in enumerate(own.kinds):
             places = np.flatnonzero(own.kind.values == kind)
-            for others, theirs, equal in (
-                (known, known.precisions.values, same),
-                (own, precisions, np.arange(len(same))),
-            ):
+            for others, theirs, equal in beside:
                 found = self._between(own, places, precisions, others, theirs, others.kinds.get(text, -1), load)
                 found = found or self._within(own, places, precisions, others, equal)
                 if found is not None:
@@ -142,17 +142,17 @@ class History:
         variances, spreads = _variance(precisions), _variance(theirs)
         # a difference is known no more exactly than either of the two
         places = places[variances[places] < self._readable**2]
-        candidates = others.sketches.among((spreads < self._readable**2) & (others.kind.values == kind))
-        sizes = own.sketches.sizes.values
-        ones, near = candidates.near(sizes[places], own.sketches.words.values[places], most)
+        able = (spreads < self._readable**2) & (others.kind.values == kind)
+        marks, known = own.sketches.marks.values, others.sketches.marks.values
+        ones, near = others.sketches.near(able, marks[places], most)
         ones = places[ones]
-        kept = others.digests.values[near] != own.digests.values[ones]
+        kept = known["digest"][near] != marks["digest"][ones]
         if others is own:
             # each pair once
             kept &= near > ones
         kept &= variances[ones] + spreads[near] < self._readable**2
         ones, near = ones[kept], near[kept]
-        largest = np.maximum(sizes[ones], others.sketches.sizes.values[near])
+        largest = np.maximum(marks["size"][ones], known["size"][near]).astype(np.int64)
         for begun, end in _pieces(2 * largest):
             units = _differences(own, ones[begun:end], others, near[begun:end], load)
             few = (units > 0) & (units < largest[begun:end]) & (units * self._policy.scale < self._policy.k)
@@ -166,17 +166,19 @@ class History:
     ) -> Conflict | None:
         """The same for a cell of the statement and one that is the same to the sample. All answers of either are taken for answers of
         each, so that the difference is taken for no less exact than it is."""
-        readable = 2 * _variance(precisions) < self._readable**2
-        sizes = own.sketches.sizes.values
-        few = {size for size in np.unique(sizes[places]).tolist() if self._policy.is_few(size)}
-        kept = places[readable[places] & (same[places] >= 0) & ~np.isin(sizes[places], list(few))]
+        kept = places[(2 * _variance(precisions[places]) < self._readable**2) & (same[places] >= 0)]
+        sizes = own.sketches.sizes
+        kept = kept[[not self._policy.is_few(size) for size in sizes[kept].tolist()]] if len(kept) else kept
         told, known = own.told(kept), others.told(same[kept])
-        fine = {text: fine_of(text) for text in (*told.texts, *known.texts)}
-        for one, other in _unlike(told, known, same):
+        for place, equal in zip(kept.tolist(), same[kept].tolist(), strict=True):
+            if told[place].keys() == known[equal].keys() and len(known[equal]) == 1:
+                continue
             check()
-            place, text, past = int(told.cells[one]), told.texts[told.told[one]], known.texts[known.told[other]]
-            if are_apart(fine[text], fine[past], int(sizes[place])):
-                return Conflict(0, int(known.charges[other]) or None)
+            for past, charge in known[equal].items():
+                if any(
+                    one != past and are_apart(fine_of(one), fine_of(past), int(sizes[place])) for one in told[place]
+                ):
+                    return Conflict(0, charge or None)
         return None
 
 
@@ -198,38 +200,6 @@ def _differences(own: _Answered, ones: Places, others: _Answered, near: Places, 
     return differences([load(*source) for source in sources], one.reshape(-1), other.reshape(-1) + len(here))
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """Texts that tell apart the answers of some cells, each once a cell, as they were first released.
-
-    cells    the place of the cell of each
-    told     its number in `texts`
-    charges  by which it was released
-    """
-
-    cells: Places
-    told: Places
-    charges: Places
-    texts: tuple[str, ...]
-
-
-def _unlike(told: _Told, known: _Told, same: Places) -> list[tuple[int, int]]:
-    """Pairs of a text about a cell and another one about the cell that is the same: by cells, then as the others came.
-
-    same  by the place of a cell, that of the other one
-    """
-    order = np.argsort(known.cells, kind="stable")
-    low, high = (np.searchsorted(known.cells[order], same[told.cells], side=side) for side in ("left", "right"))
-    ones = np.repeat(np.arange(len(told.cells)), high - low)
-    others = order[np.arange(len(ones)) - np.repeat(np.cumsum(high - low) - high, high - low)]
-    numbers = {text: number for number, text in enumerate(dict.fromkeys((*told.texts, *known.texts)))}
-    here, there = (np.array([numbers[text] for text in side.texts], dtype=np.int64) for side in (told, known))
-    differs = np.flatnonzero(here[told.told[ones]] != there[known.told[others]])
-    ones, others = ones[differs], others[differs]
-    by = np.lexsort((ones, others, told.cells[ones]))
-    return list(zip(ones[by].tolist(), others[by].tolist(), strict=True))
-
-
 class _Answered:
     """The different cells of answers, and the answers themselves.
 
@@ -241,99 +211,86 @@ class _Answered:
 
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
-        self.sketches, self.digests = Sketches(), Growing(np.uint64)
+        self.sketches = Sketches()
         self.kind, self.precisions, self.first = Growing(np.int32), Growing(np.float64), Growing(np.int64)
-        self._places = CellPlaces()
+        self._released: Growing[np.void] = Growing(RELEASED)
         self._fine: dict[str, int] = {}
-        self._cell, self._told, self._at = Growing(np.int32), Growing(np.int32), Growing(np.int32)
-        self._charge, self._precision = Growing(np.int64), Growing(np.float64)
+        # by digest, salted with the kind
+        self._places: dict[int, int] = {}
 
     def __len__(self) -> int:
-        return len(self._cell)
+        return len(self._released)
 
     def add(self, found: PastAnswers) -> None:
         """Add answers, in order: the same as if they came one by one."""
-        kinds = np.array([self.kinds.setdefault(kind, len(self.kinds)) for kind in found.kinds], dtype=np.int32)
-        fine = np.array([self._fine.setdefault(text, len(self._fine)) for text in found.fine], dtype=np.int32)
-        begun, size = len(self), len(self.sketches)
-        first = np.empty(len(found.digests), dtype=np.int64)
-        # of several answers of a cell the first is written last
-        first[found.cell[::-1]] = np.arange(len(found.cell))[::-1]
-        kind = kinds[found.kind[first]]
-        salted = found.digests ^ self._salts()[kind]
-        cells = self._places.add(salted)
-        # places grow by one with each cell that was not there
-        fresh, places = (
-            np.flatnonzero(cells > np.maximum.accumulate(np.concatenate([[size - 1], cells]))[:-1]),
-            cells[found.cell],
-        )
-        self.sketches.add(found.sizes[fresh].astype(np.int64), found.words[fresh])
-        self.digests.add(found.digests[fresh])
+        begun, size, released = len(self), len(self.sketches), found.released.copy()
+        released["kind"] = _numbers(self.kinds, found.kinds)[released["kind"]]
+        released["told"] = _numbers(self._fine, found.fine)[released["told"]]
+        first = np.unique(released["cell"], return_index=True)[1]
+        kind = released["kind"][first]
+        cells = _numbers(self._places, _salted(found.marks, kind, self.kinds))
+        fresh = np.unique(cells, return_index=True)[1]
+        fresh = fresh[cells[fresh] >= size]
+        released["cell"] = cells[released["cell"]]
+        self.sketches.add(found.marks[fresh])
         self.kind.add(kind[fresh])
         self.first.add(first[fresh] + begun)
         self.precisions.add(np.zeros(len(fresh)))
-        np.add.at(self.precisions.values, places, found.precision)
-        self._cell.add(places.astype(np.int32))
-        self._told.add(fine[found.told])
-        self._at.add(found.at)
-        self._charge.add(found.charge)
-        self._precision.add(found.precision)
+        np.add.at(self.precisions.values, released["cell"], released["precision"])
+        self._released.add(released)
 
     def since(self, begun: int) -> PastAnswers:
-        cells, cell = np.unique(self._cell.values[begun:], return_inverse=True)
-        fine, told = np.unique(self._told.values[begun:], return_inverse=True)
+        released = self._released.values[begun:].copy()
+        cells, released["cell"] = _compact(released["cell"])
+        fine, released["told"] = _compact(released["told"])
         texts = list(self._fine)
-        return PastAnswers(
-            tuple(self.kinds),
-            tuple(texts[i] for i in fine.tolist()),
-            self.digests.values[cells],
-            self.sketches.sizes.values[cells].astype(np.uint32),
-            self.sketches.words.values[cells],
-            cell.astype(np.int32),
-            self.kind.values[self._cell.values[begun:]],
-            told.astype(np.int32),
-            self._at.values[begun:],
-            self._charge.values[begun:],
-            self._precision.values[begun:],
-        )
+        marks = self.sketches.marks.values[cells]
+        return PastAnswers(tuple(self.kinds), tuple(texts[i] for i in fine.tolist()), marks, released)
 
     def source(self, place: int) -> tuple[int, int]:
         """The charge of the statement that a cell was first released by, and its place there."""
-        first = self.first.values[place]
-        return int(self._charge.values[first]), int(self._at.values[first])
+        first = self._released.values[self.first.values[place]]
+        return int(first["charge"]), int(first["at"])
 
     def same(self, others: _Answered) -> Places:
         """The places of equal cells of the same kind; -1 for none."""
-        salts = np.array([_salt(kind) for kind in others.kinds], dtype=np.uint64)
-        salted = others.digests.values ^ salts[others.kind.values]
-        return self._places.find(salted)
+        salted = _salted(others.sketches.marks.values, others.kind.values, others.kinds)
+        return np.array([self._places.get(digest, -1) for digest in salted], dtype=np.int64)
 
     def precisions_at(self, places: Places) -> Precisions:
-        return self.precisions.values[places] if len(self.precisions) else np.zeros(len(places))
+        """Of the cells at some places; 0 for none."""
+        return np.append(self.precisions.values, 0.0)[places]
 
-    def told(self, places: Places) -> _Told:
-        """Texts that tell apart the answers of the cells at some places."""
+    def told(self, places: Places) -> dict[int, dict[str, int]]:
+        """By cell at some places, the texts that tell its answers apart, with the charge by which each was first released."""
         asked = np.zeros(len(self.sketches), dtype=np.bool_)
         asked[places] = True
-        answers = np.flatnonzero(asked[self._cell.values])
-        codes = self._cell.values[answers].astype(np.int64) << 32 | self._told.values[answers]
-        answers = answers[np.sort(np.unique(codes, return_index=True)[1])]
-        texts, told = np.unique(self._told.values[answers], return_inverse=True)
-        every = list(self._fine)
-        return _Told(
-            self._cell.values[answers].astype(np.int64),
-            told.reshape(-1),
-            self._charge.values[answers],
-            tuple(every[i] for i in texts.tolist()),
-        )
-
-    def _salts(self) -> npt.NDArray[np.uint64]:
-        return np.array([_salt(kind) for kind in self.kinds], dtype=np.uint64)
+        released = self._released.values
+        answers = np.flatnonzero(asked[released["cell"]])
+        codes = released["cell"][answers].astype(np.int64) << 32 | released["told"][answers]
+        once = released[answers[np.sort(np.unique(codes, return_index=True)[1])]]
+        texts, found = list(self._fine), dict[int, dict[str, int]]()
+        for cell, told, charge in zip(*(once[name].tolist() for name in ("cell", "told", "charge")), strict=True):
+            found.setdefault(cell, {})[texts[told]] = charge
+        return found
 
 
-def _salt(kind: str) -> int:
-    """A number that makes equal keys of another kind another cell."""
-    return int.from_bytes(hashlib.blake2b(kind.encode(), digest_size=8).digest())
+def _numbers(known: dict[_Name, int], names: Iterable[_Name]) -> Places:
+    """The numbers of names; the next ones for those that are not known."""
+    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
+
+
+def _compact(numbers: Places) -> tuple[Places, Places]:
+    """The different ones of some numbers, and the place of each among them."""
+    found, places = np.unique(numbers, return_inverse=True)
+    return found, places.reshape(-1)
+
+
+def _salted(marks: Marks, kind: npt.NDArray[np.int32], kinds: Iterable[str]) -> list[int]:
+    """Digests of cells: equal keys of another kind are another cell."""
+    salts = [int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) for name in kinds]
+    found: list[int] = (marks["digest"] ^ np.array(salts, dtype=np.uint64)[kind]).tolist()
+    return found
 
 
 def _variance(precisions: Precisions) -> Precisions:

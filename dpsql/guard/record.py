@@ -1,9 +1,8 @@
 """Record of the people that a statement was about, in the ledger: text that holds nothing of the data.
 
-Since version 3 it is of cells: a first line of JSON that says what is compared at once, then the keys of all cells, which are read
-where one is close. The marks of cells are compressed since version 7: most of small ones is empty. Version 5 kept more of each cell.
-Versions 1 and 2 held regions; versions 3 and 4 lack what tells cells apart that are the same to the sample: such a statement is
-evaluated anew from its text, where it can be.
+A first line of JSON says what is compared at once: of the cells their marks, compressed, since most of small ones is empty. Then come
+the keys of all cells, which are read where one is close. A statement whose record is of an earlier version is evaluated anew from its
+text, where it can be; versions 1 and 2 held regions.
 """
 
 from __future__ import annotations
@@ -17,13 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.guard.cells import HASH_BITS, MARK, SKETCH_BITS, Cells, Fine, Keys, Marks
+from dpsql.guard.cells import HASH_BITS, MARK, Cells, Fine, Keys, Marks
 from dpsql.guard.history import BlockQuestion
 
 VERSION = 7
 """Of what is written."""
-_READ = (5, 6, VERSION)
-_MARK_5 = np.dtype([("digest", "<u8"), ("size", "<u4"), ("lowest", "<u4", 16), ("sketch", "u1", SKETCH_BITS // 8)])
 Load = Callable[[int], Keys]
 """The keys of a cell, by its place in the record."""
 
@@ -34,18 +31,15 @@ def written(asked: Sequence[BlockQuestion], identity: str) -> str:
     identity  of the sample units that the cells are of
     """
     body = [[one.spread, one.people, one.groups, one.about, _runs(one.cells)] for one in asked]
-    packed = zlib.compress(b"".join(one.cells.marks.tobytes() for one in asked), 1)
-    marks = base64.b64encode(packed).decode()
+    marks = _deflated(b"".join(one.cells.marks.tobytes() for one in asked))
     head = {"version": VERSION, "sample": identity, "asked": body, "marks": marks}
     cells = [one.cells.load(place) for one in asked for place in range(len(one.cells))]
-    return (
-        f"{json.dumps(head, separators=(',', ':'))}\n{_packed(np.concatenate([np.zeros(0, dtype=np.uint32), *cells]))}"
-    )
+    keys = _packed(np.concatenate([np.zeros(0, dtype=np.uint32), *cells]))
+    return f"{json.dumps(head, separators=(',', ':'))}\n{keys}"
 
 
 def read(text: str, identity: str, load: Load) -> tuple[BlockQuestion, ...] | None:
-    """Read the questions that were released; None where it is of other sample units, or was written before there were
-    any.
+    """Read the questions that were released; None where it is of other sample units, or of an earlier version.
 
     Raises ValueError, TypeError, KeyError where the text is none of ours.
     """
@@ -95,21 +89,11 @@ def _head(text: str) -> Any:
 
 
 def _is_of(head: Any, identity: str) -> bool:
-    return isinstance(head, dict) and head["version"] in _READ and bool(head["sample"] == identity)
+    return isinstance(head, dict) and head["version"] == VERSION and bool(head["sample"] == identity)
 
 
 def _marks(head: Any) -> Marks:
-    """Marks of cells, without what version 5 kept beside them."""
-    written = base64.b64decode(head["marks"], validate=True)
-    if head["version"] == VERSION:
-        written = _inflated(written)
-    if head["version"] != 5:
-        return np.frombuffer(written, dtype=MARK)
-    found = np.frombuffer(written, dtype=_MARK_5)
-    marks = np.empty(len(found), dtype=MARK)
-    for name in MARK.names or ():
-        marks[name] = found[name]
-    return marks
+    return np.frombuffer(_inflated(head["marks"]), dtype=MARK)
 
 
 def spreads(text: str) -> list[float]:
@@ -126,18 +110,22 @@ def _packed(keys: Keys) -> str:
     """Differences of the places, ordered in each cell, then the hashes: the bytes of each place together, compressed."""
     places = np.diff(keys >> np.uint32(HASH_BITS), prepend=np.uint32(0))
     planes = [places.astype("<u4").view(np.uint8).reshape(-1, 4).T.tobytes(), keys.astype(np.uint8).tobytes()]
-    return base64.b64encode(zlib.compress(b"".join(planes), 1)).decode()
+    return _deflated(b"".join(planes))
 
 
 def _unpacked(packed: str) -> Keys:
-    planes = np.frombuffer(_inflated(base64.b64decode(packed, validate=True)), dtype=np.uint8).reshape(5, -1)
+    planes = np.frombuffer(_inflated(packed), dtype=np.uint8).reshape(5, -1)
     places = np.cumsum(np.ascontiguousarray(planes[:4].T).view("<u4").reshape(-1), dtype=np.uint32)
     found: Keys = (places << np.uint32(HASH_BITS)) | planes[4].astype(np.uint32)
     return found
 
 
-def _inflated(packed: bytes) -> bytes:
+def _deflated(found: bytes) -> str:
+    return base64.b64encode(zlib.compress(found, 1)).decode()
+
+
+def _inflated(packed: str) -> bytes:
     try:
-        return zlib.decompress(packed)
+        return zlib.decompress(base64.b64decode(packed, validate=True))
     except zlib.error:
         raise ValueError("what is packed cannot be read") from None

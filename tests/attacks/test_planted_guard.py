@@ -77,7 +77,7 @@ def what_is_packed_hides_the_rest(patch: Patch) -> None:
 
 def nothing_is_near(patch: Patch) -> None:
     none = np.zeros(0, dtype=np.int64)
-    patch.setattr(sketches.Candidates, "near", lambda self, sizes, words, most: (none, none))
+    patch.setattr(sketches.Sketches, "near", lambda self, able, marks, most: (none, none))
 
 
 def the_sample_is_taken_for_too_coarse(patch: Patch) -> None:

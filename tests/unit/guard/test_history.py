@@ -6,15 +6,17 @@ import itertools
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpsql.guard import cells as of_cells
-from dpsql.guard.cells import HASH_BITS, Keys, cells, differences
+from dpsql.guard import sketches as of_sketches
+from dpsql.guard.cells import HASH_BITS, Keys, Marks, cells, differences
 from dpsql.guard.history import BlockQuestion, History
 from dpsql.guard.leaving_out import Policy
-from dpsql.guard.sketches import Sketches, _Buckets, _distances
+from dpsql.guard.sketches import Places, Sketches, _distances
 
 POLICY = Policy(20, 1.0)
 
@@ -81,23 +83,23 @@ def test_parts_of_one_statement_are_a_pair() -> None:
     assert found is not None and found.earlier is None
 
 
-@pytest.mark.parametrize("late", [1_024, 0], ids=["in no order", "by size"])
+@pytest.mark.parametrize("many", [64, 1], ids=["by size", "by buckets"])
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(1, 2)), min_size=2, max_size=12),
     st.integers(1, 20),
+    st.integers(0, 12),
 )
 def test_nothing_close_is_missed(
-    late: int, monkeypatch: pytest.MonkeyPatch, ranges: list[tuple[int, int, int]], most: int
+    many: int, monkeypatch: pytest.MonkeyPatch, ranges: list[tuple[int, int, int]], most: int, first: int
 ) -> None:
-    """The sizes and the sketches leave out only what differs by more."""
-    monkeypatch.setattr("dpsql.guard.sketches._LATE", late)
+    """The sizes and the sketches leave out only what differs by more, however the cells came."""
+    monkeypatch.setattr("dpsql.guard.sketches._MANY", many)
     found = [keys(range(low, low + many), adds) for low, many, adds in ranges]
-    marks = cells([("adds", one) for one in found]).marks
-    words, sketches = np.ascontiguousarray(marks["sketch"]).view(np.uint64), Sketches()
-    sketches.add(marks["size"].astype(np.int64), words)
-    candidates = sketches.among(np.ones(len(found), dtype=np.bool_))
-    ones, others = candidates.near(marks["size"].astype(np.int64), words, most)
+    marks, sketches = cells([("adds", one) for one in found]).marks, Sketches()
+    sketches.add(marks[:first])
+    sketches.add(marks[first:])
+    ones, others = sketches.near(np.ones(len(found), dtype=np.bool_), marks, most)
     near = list(zip(ones.tolist(), others.tolist(), strict=True))
     every = itertools.product(range(len(found)), repeat=2)
     assert {(i, j) for i, j in every if differing(found[i], found[j]) < most} <= set(near)
@@ -111,32 +113,34 @@ def test_small_cells_are_found_by_their_buckets_as_others_by_their_size(
 ) -> None:
     """Cells of a few of 400 units, so that many share buckets, each with another that lacks some of its units and has some more."""
     found = almost_alike(seed, 60, 400, sizes)
-    marks = cells([("adds", one) for one in found]).marks
-    words, sketches = np.ascontiguousarray(marks["sketch"]).view(np.uint64), Sketches()
-    many = marks["size"].astype(np.int64)
-    sketches.add(many, words)
-    candidates = sketches.among(np.ones(len(found), dtype=np.bool_))
-    shared = candidates.near(many, words, most)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpsql.guard.sketches._SMALL", -1)
-        by_size = candidates.near(many, words, most)
-    assert len(by_size[0]) >= len(found)
+    marks, sketches = cells([("adds", one) for one in found]).marks, Sketches()
+    sketches.add(marks)
+    able = np.arange(len(found)) % 7 > 0
+    shared, by_size = (_near(sketches, able, marks, most, small) for small in (32, -1))
+    assert len(by_size[0]) >= able.sum()
     assert np.array_equal(shared, by_size)
 
 
-def test_pairs_that_share_one_bucket_alone_would_be_missed_where_only_two_are_looked_for(
+def _near(
+    sketches: Sketches, able: npt.NDArray[np.bool_], marks: Marks, most: int, small: int
+) -> tuple[Places, Places]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpsql.guard.sketches._SMALL", small)
+        patch.setattr("dpsql.guard.sketches._MANY", 1)
+        return sketches.near(able, marks, most)
+
+
+def test_pairs_that_share_no_low_bucket_would_be_missed_where_fewer_are_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Cells of four units, of which they share one: the fault that the test above must catch."""
-    found = [keys([1, 2, 3, 4]), keys([4, 5, 6, 7])]
-    marks = cells([("adds", one) for one in found]).marks
-    words, sketches = np.ascontiguousarray(marks["sketch"]).view(np.uint64), Sketches()
-    many = marks["size"].astype(np.int64)
-    sketches.add(many, words)
-    candidates = sketches.among(np.ones(2, dtype=np.bool_))
-    assert len(candidates.near(many, words, 4)[0]) == 4
-    monkeypatch.setattr(_Buckets, "_each", lambda self, asked, most: np.zeros(0, dtype=np.int64))
-    assert len(candidates.near(many, words, 4)[0]) == 0
+    """Cells of seven units, of which they share four: the fault that the test above must catch."""
+    found = [keys(range(7)), keys(range(3, 10))]
+    marks, sketches = cells([("adds", one) for one in found]).marks, Sketches()
+    sketches.add(marks)
+    able, known = np.ones(2, dtype=np.bool_), of_sketches._lowest
+    assert len(_near(sketches, able, marks, 4, 32)[0]) == 4
+    monkeypatch.setattr(of_sketches, "_lowest", lambda words, most: known(words, 1))
+    assert len(_near(sketches, able, marks, 4, 32)[0]) == 2
 
 
 def almost_alike(seed: int, many: int, units: int, sizes: tuple[int, int]) -> list[Keys]:
@@ -162,9 +166,9 @@ def test_differences_of_many_are_those_of_each(seed: int) -> None:
 def test_bits_are_counted_alike_by_earlier_versions_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     ones = np.random.default_rng(1).integers(0, 2**64, (4, 9), dtype=np.uint64)
     expected = [sum((word ^ int(ones[k, 0])).bit_count() for k, word in enumerate(row)) for row in ones.T.tolist()]
-    assert _distances(ones, ones[:, :1]).tolist() == expected
+    assert _distances(ones.T, ones.T[:1]).tolist() == expected
     monkeypatch.delattr(np, "bitwise_count", raising=False)
-    assert _distances(ones, ones[:, :1]).tolist() == expected
+    assert _distances(ones.T, ones.T[:1]).tolist() == expected
 
 
 def test_where_one_sample_unit_stands_for_enough_people_no_difference_is_looked_for() -> None:

@@ -107,7 +107,7 @@ def test_random_histories_are_decided_by_the_rule_and_alike_when_packed(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr("dpsql.guard.sketches._LATE", chance.choice([0, 1_024]))
+    monkeypatch.setattr("dpsql.guard.sketches._MANY", chance.choice([1, 64]))
     history = [statement(chance) for _ in range(chance.randrange(12))]
     whole, packed = told(remembered(history), history), remembered(history)
     begun = 0

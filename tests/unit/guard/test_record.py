@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 
 import numpy as np
@@ -49,29 +48,6 @@ def test_it_reads_back_as_the_same(asked: list[BlockQuestion]) -> None:
         assert all(np.array_equal(one.cells.load(i), other.cells.load(i)) for i in range(len(other.cells)))
 
 
-def test_version_5_kept_more_of_each_cell() -> None:
-    asked = [BlockQuestion(cells([("adds", np.arange(n, dtype=np.uint32))]), 1.0, 1) for n in (9, 7)]
-    marks = np.concatenate([one.cells.marks for one in asked])
-    kept = np.zeros(2, dtype=record._MARK_5)
-    for name in ("digest", "size", "sketch"):
-        kept[name] = marks[name]
-    head, _, packed = record.written(asked, "units").partition("\n")
-    old = json.loads(head) | {"version": 5, "marks": base64.b64encode(kept.tobytes()).decode()}
-    text = f"{json.dumps(old)}\n{packed}"
-    found = record.read(text, "units", lambda place: record.keys(text)[place])
-    assert found is not None and b"".join(one.cells.marks.tobytes() for one in found) == marks.tobytes()
-    assert [len(one.cells.load(0)) for one in found] == [9, 7]
-
-
-def test_version_6_kept_the_marks_as_they_are() -> None:
-    asked = [BlockQuestion(cells([("adds", np.arange(n, dtype=np.uint32))]), 1.0, 1) for n in (9, 7)]
-    marks = b"".join(one.cells.marks.tobytes() for one in asked)
-    head, _, packed = record.written(asked, "units").partition("\n")
-    text = f"{json.dumps(json.loads(head) | {'version': 6, 'marks': base64.b64encode(marks).decode()})}\n{packed}"
-    found = record.read(text, "units", unread)
-    assert found is not None and b"".join(one.cells.marks.tobytes() for one in found) == marks
-
-
 def unread(place: int) -> Keys:
     raise AssertionError("keys are read only where they are needed")
 
@@ -87,6 +63,7 @@ def test_a_record_of_other_sample_units_is_evaluated_anew() -> None:
     [
         (json.dumps({"version": 2, "columns": [], "questions": [[["person"], 14.1, []]]}), 14.1),
         (json.dumps([[], [[["person"], 14.0, []]]]), 7.0),
+        (json.dumps({"version": 6, "sample": "units", "marks": "", "asked": [[1.5, 9, 1, "everybody", []]]}), 1.5),
     ],
 )
 def test_an_earlier_version_is_evaluated_anew(text: str, spread: float) -> None:
@@ -100,8 +77,8 @@ def test_an_earlier_version_is_evaluated_anew(text: str, spread: float) -> None:
         "{}",
         "[]",
         '{"version": 5}',
-        '{"version": 6, "sample": "units", "marks": "", "asked": [[1]]}',
-        '{"version": 5, "sample": "units", "marks": "", "asked": [[1, 1, 1, "", [["adds", [], 9], ["adds", [], -9]]]]}',
+        '{"version": 7, "sample": "units", "marks": "", "asked": [[1]]}',
+        '{"version": 7, "sample": "units", "marks": "eNoDAAAAAAE=", "asked": [[1, 1, 1, "", [["adds", [], 9], ["adds", [], -9]]]]}',
         '{"version": 7, "sample": "units", "marks": "AAAA", "asked": [[1, 1, 1, "", [["adds", [], 1]]]]}',
         "17",
     ],
@@ -114,7 +91,7 @@ def test_what_is_none_of_ours_is_told(text: str) -> None:
 @pytest.mark.parametrize("line", ["x", "AAAA", "\u00e9"])
 def test_keys_that_are_none_are_told(line: str) -> None:
     with pytest.raises(ValueError):
-        record.keys('{"version": 6, "marks": ""}\n' + line)
+        record.keys('{"version": 7, "marks": "eNoDAAAAAAE="}\n' + line)
 
 
 def test_cells_without_keys_are_told() -> None:
