@@ -29,8 +29,8 @@ Source: Kulesza, Suresh, Wang 2024 (arXiv 2312.06658) for pairs; the rest is our
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
@@ -148,6 +148,14 @@ class Joint(StatisticDefaults):
     counted: Scalar | None
     rows: int
     parts: int
+    _shape: _Shape = field(init=False, repr=False, compare=False)
+    _places: Mapping[Hashable, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # each value is read off it, by all of its cells
+        each = tuple((b.scale, b.term.lower, b.term.upper, b.split, b.gaps) for b in self.blocks)
+        object.__setattr__(self, "_shape", (self.rows, each))
+        object.__setattr__(self, "_places", {value_key(b.term.scalar): i for i, b in enumerate(self.blocks)})
 
     @property
     def identity(self) -> Hashable:
@@ -209,9 +217,10 @@ class Joint(StatisticDefaults):
 
     def expected(self, units: Fraction, rows: Fraction) -> Fraction:
         """The size at which noise of a cell is as large, relative to it, as that of all columns together, in squares."""
-        precise = self.all_rows.square / float(rows) ** 2
-        for i, block in enumerate(self.blocks):
-            precise += self.sum_of(i).square / float(rows * block.term.typical) ** 2
+        forms = _forms(self._shape)
+        precise = forms.rows.square / float(rows) ** 2
+        for total, block in zip(forms.sums, self.blocks, strict=True):
+            precise += total.square / float(rows * block.term.typical) ** 2
         return Fraction(max(1, isqrt(int(_FINE**2 / precise))), _FINE)
 
     @property
@@ -232,9 +241,8 @@ class Joint(StatisticDefaults):
 
     def of(self, value: Scalar) -> ReadOff:
         """The forms of one of its values."""
-        key = value_key(value)
-        place = next(i for i, b in enumerate(self.blocks) if value_key(b.term.scalar) == key)
-        return ReadOff(self.all_rows, self.count_of(place), self.sum_of(place), self.blocks[place].term)
+        forms, place = _forms(self._shape), self._places[value_key(value)]
+        return ReadOff(forms.rows, forms.counts[place], forms.sums[place], self.blocks[place].term)
 
     # --- what the cells say -----------------------------------------------------------------------------------------------
 
@@ -250,11 +258,6 @@ class Joint(StatisticDefaults):
     def sum_of(self, place: int) -> Form:
         """T_i [quanta]"""
         return _forms(self._shape).sums[place]
-
-    @property
-    def _shape(self) -> _Shape:
-        each = tuple((b.scale, b.term.lower, b.term.upper, b.split, b.gaps) for b in self.blocks)
-        return self.rows, each
 
     def same(self, *, cut: bool) -> Iterator[tuple[Statistic, tuple[Form, ...]]]:
         """The statistics of the same rows that can be read off its cells, and what their columns are made of: M, n, T; as stored

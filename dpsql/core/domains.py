@@ -8,9 +8,11 @@ Laws: for every operation f and all x in A, y in B: f(x, y) is in f(A, B) (tests
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
+from types import EllipsisType
 
 Value = int | Fraction | str | bool
 MOST_CATEGORIES = 100_000
@@ -34,9 +36,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Categories:
-    """A finite list of values in a fixed order, without NULL."""
+    """A finite list of values in a fixed order, without NULL; its hull is worked out once."""
 
     values: tuple[Value, ...]
+    _hull: Interval | EllipsisType | None = field(init=False, repr=False, compare=False, default=...)
 
     def __contains__(self, value: object) -> bool:
         return value in self.values
@@ -57,7 +60,9 @@ def interval(lower: int | Fraction, upper: int | Fraction) -> Interval:
 
 def categories(values: Iterable[Value]) -> Categories:
     """The distinct values, sorted within numbers and within text, so that equal sets are equal objects."""
-    return Categories(tuple(sorted(set(values), key=lambda v: (isinstance(v, str), v))))
+    distinct = set(values)
+    texts = {v for v in distinct if isinstance(v, str)}
+    return Categories((*sorted(distinct - texts), *sorted(texts)))
 
 
 def hull(domain: Domain) -> Interval | None:
@@ -65,13 +70,24 @@ def hull(domain: Domain) -> Interval | None:
     match domain:
         case Interval():
             found = domain
-        case Categories(values=values):
-            numbers = [v for v in values if not isinstance(v, str)]
-            if not numbers or len(numbers) != len(values):
-                return None
-            found = Interval(Fraction(min(numbers)), Fraction(max(numbers)))
+        case Categories():
+            if isinstance(domain._hull, EllipsisType):
+                object.__setattr__(domain, "_hull", _hull(domain.values))
+            assert not isinstance(domain._hull, EllipsisType)
+            return domain._hull
         case _:
             return None
+    return _within_double(found)
+
+
+def _hull(values: Sequence[Value]) -> Interval | None:
+    numbers = [v for v in values if not isinstance(v, str)]
+    if not numbers or len(numbers) != len(values):
+        return None
+    return _within_double(Interval(Fraction(min(numbers)), Fraction(max(numbers))))
+
+
+def _within_double(found: Interval) -> Interval | None:
     return found if found.lower >= -LARGEST_DOUBLE and found.upper <= LARGEST_DOUBLE else None
 
 
@@ -94,7 +110,8 @@ def intersect(domain: Domain, other: Domain) -> Domain:
     if isinstance(other, Unbounded):
         return domain
     if isinstance(domain, Categories):
-        kept = tuple(v for v in domain.values if v in other)
+        allowed = frozenset(other.values) if isinstance(other, Categories) else other
+        kept = tuple(v for v in domain.values if v in allowed)
         return Categories(kept) if kept else domain
     if isinstance(other, Categories):
         kept = tuple(v for v in other.values if v in domain)
@@ -110,8 +127,25 @@ def integers(domain: Domain) -> Categories | None:
     if isinstance(domain, Interval):
         low, high = math.ceil(domain.lower), math.floor(domain.upper)
         if 0 <= high - low < MOST_CATEGORIES:
-            return Categories(tuple(range(low, high + 1)))
+            return _counted(low, high)
     return None
+
+
+@lru_cache(maxsize=16)
+def _counted(low: int, high: int) -> Categories:
+    return Categories(tuple(range(low, high + 1)))
+
+
+def in_a_row(values: Sequence[Value | None]) -> tuple[int, int] | None:
+    """The least and the greatest of a list of whole numbers that follow one another, whatever their order; None of another list.
+
+    >>> in_a_row((3, 1, 2)), in_a_row((1, 3)), in_a_row((True, 2))
+    ((1, 3), None, None)
+    """
+    if set(map(type, values)) != {int}:
+        return None
+    whole = sorted(v for v in values if isinstance(v, int))
+    return (whole[0], whole[-1]) if whole == list(range(whole[0], whole[0] + len(whole))) else None
 
 
 # --- arithmetic ---------------------------------------------------------------------------------------------------

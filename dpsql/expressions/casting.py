@@ -100,8 +100,9 @@ def _numbers(scalar: Scalar, target: SqlType) -> tuple[Domain, bool]:
     if bounds is None:
         return UNBOUNDED, False
     if isinstance(scalar.domain, Categories) and (scalar.integral or scalar.sqltype.is_boolean):
-        values = [int(v) for v in scalar.domain.values if not isinstance(v, str)]
-        kept = [v for v in values if target.range is None or Fraction(v) in target.range]
+        values, held = [int(v) for v in scalar.domain.values if not isinstance(v, str)], target.range or bounds
+        least, most = math.ceil(held.lower), math.floor(held.upper)
+        kept = [v for v in values if least <= v <= most]
         return (domains.categories(kept), len(kept) == len(values)) if kept else (UNBOUNDED, False)
     if target.is_float:
         return bounds, True

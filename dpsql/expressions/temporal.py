@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import calendar
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -56,16 +57,8 @@ TRUNCATIONS = ("year", "quarter", "month", "week", "day", "hour", "minute", "sec
 FIXED_UNITS = {
     "week": 7 * DAY, "day": DAY, "hour": DAY // 24, "minute": DAY // 1440, "second": DAY // 86_400, "microsecond": 1,
 }  # fmt: skip
-_STEPS = {
-    "year": timedelta(days=366),
-    "quarter": timedelta(days=95),
-    "month": timedelta(days=32),
-    "week": timedelta(days=7),
-    "day": timedelta(days=1),
-    "hour": timedelta(hours=1),
-    "minute": timedelta(minutes=1),
-    "second": timedelta(seconds=1),
-}
+_STEPS = {"year": timedelta(days=366), "quarter": timedelta(days=95), "month": timedelta(days=32)}
+"""Of periods of different lengths: so much further lies in the next one."""
 MONTHS = {"year": 12, "quarter": 3, "month": 1}
 _MOST_SHIFT = 10_000 * 366 * DAY
 """[microseconds] Of a shift; what lies further is beyond the calendar."""
@@ -186,30 +179,41 @@ def starts(part: str, scalar: Scalar) -> Domain:
         at = _start(part, when)
         return _start(part, at + _STEPS[part]) if further else at
 
-    return listed(scalar, start)
+    return listed(scalar, start, FIXED_UNITS.get(part, 0))
 
 
-def listed(scalar: Scalar, start: Callable[..., datetime]) -> Domain:
+def listed(scalar: Scalar, start: Callable[..., datetime], width: int) -> Domain:
     """The starts of the periods that declared times lie in: all of them, or their bounds where they are many.
 
     start  of a time's period, or of the `further` one after it
+    width  of all periods, which are counted then [microseconds]; 0 where their lengths differ
     """
     bounds = domains.hull(scalar.domain)
     if bounds is None:
         return UNBOUNDED
-    found: list[int] = []
-    try:
+    found: Sequence[int] = ()
+    # beyond the last year there is none
+    with suppress(OverflowError, ValueError):
         at, last = start(moment(scalar, bounds.lower)), moment(scalar, bounds.upper)
+        if width:
+            step = max(1, width // DAY) if scalar.sqltype == DATE else width
+            found = range(value_of(scalar.sqltype, at), value_of(scalar.sqltype, last) + 1, step)
+        else:
+            found = list(_one_by_one(scalar.sqltype, start, at, last))
+    if not found:
+        return UNBOUNDED
+    return (
+        Categories(tuple(found))
+        if len(found) <= domains.MOST_CATEGORIES
+        else Interval(Fraction(found[0]), bounds.upper)
+    )
+
+
+def _one_by_one(sqltype: SqlType, start: Callable[..., datetime], at: datetime, last: datetime) -> Iterator[int]:
+    with suppress(OverflowError, ValueError):
         while at <= last:
-            found.append(value_of(scalar.sqltype, at))
-            if len(found) > domains.MOST_CATEGORIES:
-                return Interval(Fraction(found[0]), bounds.upper)
+            yield value_of(sqltype, at)
             at = start(at, 1)
-    except (OverflowError, ValueError):
-        # beyond the last year there is none
-        if not found:
-            return UNBOUNDED
-    return Categories(tuple(found))
 
 
 def _start(part: str, when: datetime) -> datetime:

@@ -132,10 +132,21 @@ def as_listed(key: GroupKey) -> GroupKey:
         assert isinstance(scalar.domain, Categories)
         found = scalar.domain
     if found is not None:
-        as_text = travels_as_text(scalar, True)
-        values: list[KeyValue] = [wire(v, scalar, as_text) for v in found.values]
-        return replace(key, values=tuple(values) + ((None,) if scalar.nullable else ()))
+        values = _wires(found.values, scalar, travels_as_text(scalar, True))
+        return replace(key, values=(*values, None) if scalar.nullable else values)
     return key
+
+
+_AS_THEY_ARE = frozenset((int, bool, str))
+
+
+def _wires(values: tuple[domains.Value, ...], scalar: Scalar, as_text: bool) -> tuple[KeyValue, ...]:
+    """All values of a list as they travel: most lists as they are, with one look at their types."""
+    kinds = set(map(type, values))
+    whole = scalar.sqltype.is_integer and not as_text
+    if kinds <= {str, bool} or (whole and kinds <= _AS_THEY_ARE):
+        return tuple(v for v in values if isinstance(v, int | str))
+    return tuple(wire(v, scalar, as_text) for v in values)
 
 
 def wire(value: domains.Value, scalar: Scalar, as_text: bool) -> KeyValue:

@@ -62,6 +62,8 @@ class Statistics:
     """Parts of one release, each part once, and which aggregate reads which.
 
     deciding  by aggregate, the rows whose people decide whether it is shown; none for those that are
+    places    of what was found
+    terms     of aggregates, which stay alive here, by the most quanta of each
     paired    by their condition, pairs and moments that have COUNT(*) of the same rows as a cell
     joined    joint vectors
     """
@@ -69,11 +71,13 @@ class Statistics:
     limited: BoundedBlock
     deciding: Mapping[str, Node | None]
     found: dict[Hashable, Statistic] = field(default_factory=dict)
+    places: dict[Hashable, int] = field(default_factory=dict)
     over_histogram: dict[Hashable, OverHistogram] = field(default_factory=dict)
     reads: list[tuple[Aggregate, int, Estimate]] = field(default_factory=list)
     readings: list[tuple[Aggregate, int, Reading]] = field(default_factory=list)
     paired: dict[Node | None, Pair | Moments] = field(default_factory=dict)
     joined: dict[Alike, Joint] = field(default_factory=dict)
+    terms: dict[tuple[int, int], Term] = field(default_factory=dict)
 
     def alike(self, one: Aggregate) -> Alike:
         return tree_of(one.condition), self.deciding.get(one.name, _SHOWN)
@@ -83,12 +87,30 @@ class Statistics:
         shown = object()
         return self.deciding.get(one.name, shown) == self.deciding.get(other.name, shown)
 
-    def place(self, statistic: Statistic) -> int:
-        self.found.setdefault(statistic.identity, statistic)
-        return list(self.found).index(statistic.identity)
+    def branch(self) -> Statistics:
+        """The same so far, to go on with in a way of its own; terms are kept for all."""
+        found, over_histogram = dict(self.found), dict(self.over_histogram)
+        begun = replace(
+            self, found=found, places=dict(self.places), over_histogram=over_histogram, reads=list(self.reads)
+        )
+        return replace(begun, readings=list(self.readings), paired=dict(self.paired), joined=dict(self.joined))
 
-    def read(self, aggregate: Aggregate, statistic: Statistic) -> None:
-        self.reads.append((aggregate, self.place(statistic), read_off(statistic, aggregate)))
+    def term(self, group: Sequence[Aggregate], most: int = WIDEST) -> Term:
+        """The term of the one value of some aggregates. Raises 201."""
+        aggregate = _needing(group)
+        key = id(aggregate), most
+        if key not in self.terms:
+            self.terms[key] = aggregate.term(_value(group), most)
+        return self.terms[key]
+
+    def place(self, statistic: Statistic) -> int:
+        identity = statistic.identity
+        self.found.setdefault(identity, statistic)
+        return self.places.setdefault(identity, len(self.places))
+
+    def read(self, statistic: Statistic, *aggregates: Aggregate) -> None:
+        place = self.place(statistic)
+        self.reads += [(aggregate, place, read_off(statistic, aggregate)) for aggregate in aggregates]
 
     def count(self, statistic: Statistic, joint: Joint | None) -> NoisyCount:
         """A number of people or rows that nobody asks for by itself: off a joint vector of these rows, where there is one."""
@@ -100,8 +122,9 @@ class Statistics:
         if groups is not None and groups * over_histogram.draws > _MOST_DRAWN:
             what = f"{aggregate.function.upper()} of {over_histogram.draws:,} values would draw noise for each in {groups:,} groups"
             raise error(304, what, hint="group by fewer or coarser columns", span=aggregate.span)
-        self.over_histogram.setdefault(over_histogram.identity, over_histogram)
-        self.readings.append((aggregate, list(self.over_histogram).index(over_histogram.identity), reading))
+        identity = over_histogram.identity
+        self.over_histogram.setdefault(identity, over_histogram)
+        self.readings.append((aggregate, list(self.over_histogram).index(identity), reading))
 
     def parts(self) -> Parts:
         found, over_histogram = tuple(self.found.values()), tuple(self.over_histogram.values())
@@ -115,12 +138,13 @@ def ways_of(
 
     counted  conditions of rows of which a number is needed beside what is asked
     """
-    ways = [statistics_of(limited, units, deciding)]
+    asked = _asked(limited, units, deciding)
+    ways = [asked.shared(None)]
     if _sums_beside_rows(limited.block.aggregates):
-        ways.append(statistics_of(limited, units, deciding, CellSharing()))
+        ways.append(asked.shared(CellSharing()))
     joint_ways: dict[Hashable, Statistics] = {}
     for layout in LAYOUTS if _may_join(limited.block.aggregates, counted) else ():
-        way = statistics_of(limited, units, deciding, CellSharing(layout, counted))
+        way = asked.shared(CellSharing(layout, counted))
         if not way.joined:
             break
         joint_ways.setdefault(tuple(way.found), way)
@@ -145,30 +169,48 @@ def _counts_rows(aggregate: Aggregate) -> bool:
 
 
 def statistics_of(
-    limited: BoundedBlock,
-    units: int | None,
-    deciding: Mapping[str, Node | None] = ALL_SHOWN,
-    together: CellSharing | None = None,
+    limited: BoundedBlock, units: int | None, deciding: Mapping[str, Node | None] = ALL_SHOWN
 ) -> Statistics:
-    """The statistics of a block.
+    """The statistics of a block, each of its own, COUNT(*) another.
 
     deciding  by aggregate that may be suppressed, the condition of the people who decide: it shares no cells with what they do not
-    together  how values share cells; None: each has a statistic of its own, COUNT(*) another
     """
+    return _asked(limited, units, deciding).shared(None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The aggregates of a block, those that may share cells by what they are of.
+
+    begun   statistics of those that share nothing with others, in whatever way
+    """
+
+    begun: Statistics
+    by_value: list[list[Aggregate]]
+    by_two: list[list[Aggregate]]
+    others: list[Aggregate]
+
+    def shared(self, together: CellSharing | None) -> Statistics:
+        """The statistics where values share cells; None: each has a statistic of its own, COUNT(*) another."""
+        statistics, left = self.begun.branch(), self.by_value
+        if together is not None and together.layout is not None:
+            left = _joined(left, self.others, statistics, together, together.layout)
+        for group in left:
+            _of_value(group, self.others, statistics, together is not None)
+        for group in self.by_two:
+            _of_two(group, statistics)
+        for aggregate in self.others:
+            _of_rows(aggregate, statistics)
+        return statistics
+
+
+def _asked(limited: BoundedBlock, units: int | None, deciding: Mapping[str, Node | None]) -> _Asked:
     statistics = Statistics(limited, deciding)
     if limited.block.selects:
         statistics.place(Units(None))
     by_value, by_two, others = _grouped(limited, _around(limited, units), statistics)
     left = [rest for group in by_value.values() if (rest := _beside_unit_totals(group, statistics))]
-    if together is not None and together.layout is not None:
-        left = _joined(left, others, statistics, together, together.layout)
-    for group in left:
-        _of_value(group, others, statistics, together is not None)
-    for group in by_two.values():
-        _of_two(group, statistics)
-    for aggregate in others:
-        _of_rows(aggregate, statistics)
-    return statistics
+    return _Asked(statistics, left, list(by_two.values()), others)
 
 
 def _grouped(
@@ -186,7 +228,7 @@ def _grouped(
         elif record.histogram is not None:
             statistics.choose(aggregate, *record.histogram(aggregate, aggregate.argument, around))
         elif record.own is not None:
-            statistics.read(aggregate, record.own(aggregate, around))
+            statistics.read(record.own(aggregate, around), aggregate)
         else:
             values = frozenset(value_key(value) for value in aggregate.values)
             alike = by_value if aggregate.second is None else by_two
@@ -215,7 +257,7 @@ def _of_rows(aggregate: Aggregate, statistics: Statistics) -> None:
     if statistic is None:
         by_unit = (aggregate.record.units and enforced) or _counts_selected(condition, statistics.limited)
         statistic = (Units if by_unit else Rows)(aggregate.condition)
-    statistics.read(aggregate, statistic)
+    statistics.read(statistic, aggregate)
 
 
 def _counts_selected(condition: Node | None, limited: BoundedBlock) -> bool:
@@ -232,7 +274,7 @@ def _beside_unit_totals(group: list[Aggregate], statistics: Statistics) -> list[
     totals = [(a, a.record.unit_total) for a in group]
     for aggregate, unit_total in totals:
         if unit_total is not None:
-            statistics.read(aggregate, unit_total(value, condition))
+            statistics.read(unit_total(value, condition), aggregate)
     return [aggregate for aggregate, unit_total in totals if unit_total is None]
 
 
@@ -240,10 +282,9 @@ def _of_value(group: list[Aggregate], others: list[Aggregate], statistics: Stati
     """Aggregates of one value over the same rows: the fewest cells that hold them all."""
     first, degree = group[0], max(a.record.degree for a in group)
     if degree == 0:
-        for aggregate in group:
-            statistics.read(aggregate, Rows(counted_rows(_value(group), first.condition)))
+        statistics.read(Rows(counted_rows(_value(group), first.condition)), *group)
         return
-    value = _needing(group).term(_value(group), widest(degree) if degree > 1 else WIDEST)
+    value = statistics.term(group, widest(degree) if degree > 1 else WIDEST)
     condition = tree_of(first.condition)
     beside = any(
         _counts_rows(o) and tree_of(o.condition) == condition and statistics.shows_alike(o, first) for o in others
@@ -262,8 +303,7 @@ def _of_value(group: list[Aggregate], others: list[Aggregate], statistics: Stati
         if with_rows:
             statistics.paired[condition] = shared
         statistic = shared
-    for aggregate in group:
-        statistics.read(aggregate, statistic)
+    statistics.read(statistic, *group)
 
 
 def _joined(
@@ -284,21 +324,21 @@ def _joined(
         rows = key in beside or condition in together.counted
         if len(members) + (condition in together.counted) < 2:
             continue
-        terms = [_needing(group).term(_value(group)) for group in members]
+        terms = [statistics.term(group) for group in members]
         one = joint(terms, members[0][0].condition, layout, len(members) + rows)
         statistics.joined[key] = one
-        for aggregate in (a for group in members for a in group):
-            statistics.read(aggregate, one)
-    return [group for group in groups if group not in [m for key in statistics.joined for m in alike[key]]]
+        statistics.read(one, *(a for group in members for a in group))
+    joined = {id(group) for key in statistics.joined for group in alike[key]}
+    return [group for group in groups if id(group) not in joined]
 
 
-def _value(group: list[Aggregate]) -> Scalar:
+def _value(group: Sequence[Aggregate]) -> Scalar:
     value = group[0].argument
     assert value is not None
     return value
 
 
-def _needing(group: list[Aggregate]) -> Aggregate:
+def _needing(group: Sequence[Aggregate]) -> Aggregate:
     """The first aggregate that needs more of the value than that it is there."""
     return next(a for a in group if a.record.degree)
 
@@ -314,8 +354,7 @@ def _of_two(group: list[Aggregate], statistics: Statistics) -> None:
         degrees = [max(degree, 1 + square) for degree, square in zip(degrees, squares, strict=True)]
     most = widest(sum(degrees))
     moments = _moments(tuple(group[0].term(value, most) for value in (x, y)), tuple(degrees), group[0], False)
-    for aggregate in group:
-        statistics.read(aggregate, moments)
+    statistics.read(moments, *group)
 
 
 def _moments(terms: tuple[Term, ...], degrees: tuple[int, ...], aggregate: Aggregate, with_rows: bool) -> Moments:

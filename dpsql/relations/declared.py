@@ -94,6 +94,13 @@ def public_scan(table: Table, alias: str, source: str = "") -> Relation:
     """The rows of one declared public table; its declared key is verified unique at each opening (rule 9)."""
     if not table.public:
         raise error(901, "a private table was about to be read as a public one")
+    return _public_scan(Same(table), alias, source)
+
+
+@lru_cache(maxsize=256)
+def _public_scan(whose: Same[Table], alias: str, source: str) -> Relation:
+    """The scan, made once for this very declaration."""
+    table = whose.one
     columns = tuple(Named(source or table.name, c.name, _column(c, table, alias)) for c in table.columns)
     here = TableNode(table.name, alias)
     most = tuple((ColumnNode(alias, c.name), rows) for name, rows in table.multiplicity if (c := table.column(name)))

@@ -249,11 +249,16 @@ def _determined(right: Relation, equalities: Sequence[Equality]) -> Relation:
     for _ in right.determines:
         fixed = fixed.union(*(others for columns, others in right.determines if columns <= fixed))
     told = bool(right.determines)
-    columns = (
-        replace(c, scalar=replace(c.scalar, constant=whole or (told and c.scalar.tree in fixed), steady=steady))
-        for c in right.columns
+    return replace(
+        right,
+        columns=tuple(_said(c, whole or (told and c.scalar.tree in fixed), steady) for c in right.columns),
     )
-    return replace(right, columns=tuple(columns))
+
+
+def _said(column: Named, constant: bool, steady: bool) -> Named:
+    if (column.scalar.constant, column.scalar.steady) == (constant, steady):
+        return column
+    return replace(column, scalar=replace(column.scalar, constant=constant, steady=steady))
 
 
 def _null_extended(relation: Relation, constant: bool = False) -> tuple[Named, ...]:

@@ -210,14 +210,14 @@ def distinct_names(names: Sequence[str], listed: Sequence[str] = ()) -> list[str
     >>> distinct_names(["x", "x", "x_1"]), distinct_names(["a", "b"], ["c"])
     (['x', 'x_1', 'x_1_1'], ['c', 'b'])
     """
-    found: list[str] = []
+    found: dict[str, str] = {}
     for name in (*listed, *names[len(listed) :]):
-        taken, count, shown = {n.lower() for n in found}, 0, name
-        while shown.lower() in taken:
+        count, shown = 0, name
+        while shown.lower() in found:
             count += 1
             shown = f"{name}_{count}"
-        found.append(shown)
-    return found
+        found[shown.lower()] = shown
+    return list(found.values())
 
 
 def side_by_side(parts: Sequence[Relation]) -> Relation:

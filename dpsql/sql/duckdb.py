@@ -45,6 +45,8 @@ def advised(name: str) -> str:
 
 def literal_sql(value: Value | None, sqltype: SqlType) -> str:
     """The text of a constant."""
+    if type(value) is int and sqltype.is_integer and value not in _LOWEST:
+        return str(value) if value >= 0 else f"({value})"
     if value is None:
         # with its type, so that the engine has none to infer
         return "NULL" if sqltype.name == "NULL" else f"CAST(NULL AS {sqltype})"

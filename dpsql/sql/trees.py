@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import Protocol, TypeVar
 
 from dpsql.sql.duckdb import printed
@@ -162,14 +163,24 @@ def spelled(value: Hashable, known: Mapping[str, str] = _NONE) -> str:
         part = waiting.pop()
         if part is _END:
             found.append(")")
+        elif type(part) is tuple and _PLAIN.issuperset(map(type, part)):
+            found.append(f"({''.join(map(_plain, part))})")
         elif isinstance(part, Node | tuple):
             found.append(f"{type(part).__name__}(" if isinstance(part, Node) else "(")
             waiting += [_END, *reversed(_named(part, names))]
         elif isinstance(part, frozenset):
             found.append(f"{{{','.join(sorted(spelled(one, names) for one in part))}}}")
         else:
-            found.append(f"{len(part)}:{part}" if isinstance(part, str) else f"{part!r};")
+            found.append(_plain(part))
     return "".join(found)
+
+
+_PLAIN = frozenset((int, bool, str, type(None), Fraction))
+"""Types of constants, of which a tuple is spelled in one go: a list of values may have thousands."""
+
+
+def _plain(part: object) -> str:
+    return f"{len(part)}:{part}" if isinstance(part, str) else f"{part!r};"
 
 
 def _named(part: Node | tuple[object, ...], names: Mapping[str, str]) -> tuple[object, ...]:
@@ -194,7 +205,8 @@ def _numbered(value: Hashable, known: Mapping[str, str]) -> dict[str, str]:
 def _aliases(value: object) -> Iterator[str]:
     """The aliases that are given in a tree or a tuple, in order."""
     if isinstance(value, tuple):
-        for part in value:
-            yield from _aliases(part)
+        if not _PLAIN.issuperset(map(type, value)):
+            for part in value:
+                yield from _aliases(part)
     elif isinstance(value, Node):
         yield from (node.alias for node in walk(value) if isinstance(node, Table | Derived) and node.alias)

@@ -96,7 +96,7 @@ def _time_bucket(period: Period, scalar: Scalar) -> Scalar:
     tree = Cast(
         Call("time_bucket", (temporal.span(integer_literal(amount), unit), scalar.tree)), scalar.sqltype, tries=False
     )
-    domain = temporal.listed(scalar, start)
+    domain = temporal.listed(scalar, start, amount * fixed if fixed else 0)
     nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
     return Scalar("time_bucket", (scalar,), guarded(scalar, tree), scalar.sqltype, domain, None, nullable)
 

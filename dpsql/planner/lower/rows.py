@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from dpsql.aggregates.base import Statistic
-from dpsql.core.domains import Categories, Value, integers
+from dpsql.core.domains import Categories, Value, in_a_row, integers
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARCHAR
 from dpsql.expressions.scalar import Scalar, one_form
 from dpsql.plan.releases import Release
@@ -60,13 +61,12 @@ def declared(key: GroupKey) -> Node:
 
 
 def _inside(scalar: Scalar, values: tuple[Value, ...]) -> Node:
-    numbers = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
-    whole = scalar.integral or scalar.sqltype.name == "DATE"
-    listed = tuple(Literal(v, scalar.sqltype) for v in values)
     # Only where nothing lies between the values: 1.5 is not on the list 1, 2, 3.
-    if whole and len(numbers) == len(values) > 2 and numbers[-1] - numbers[0] == len(values) - 1:
-        return Between(scalar.tree, listed[0], listed[-1])
-    return In(scalar.tree, listed) if listed else Literal(False, BOOLEAN)
+    whole = len(values) > 2 and (scalar.integral or scalar.sqltype.name == "DATE")
+    row = in_a_row(values) if whole else None
+    if row is not None:
+        return Between(scalar.tree, *(Literal(v, scalar.sqltype) for v in row))
+    return In(scalar.tree, tuple(Literal(v, scalar.sqltype) for v in values)) if values else Literal(False, BOOLEAN)
 
 
 def only_declared(keys: tuple[GroupKey, ...]) -> Node | None:
@@ -83,10 +83,10 @@ def only_declared(keys: tuple[GroupKey, ...]) -> Node | None:
 def _among(key: Node, values: tuple[KeyValue, ...]) -> Node:
     """The condition that a key, in the form in which it travels, is one of some values."""
     listed = [v for v in values if v is not None]
-    numbers = [v for v in listed if isinstance(v, int) and not isinstance(v, bool)]
     inside: Node = Literal(False, BOOLEAN)
-    if len(numbers) == len(listed) > 2 and max(numbers) - min(numbers) == len(set(numbers)) - 1:
-        inside = Bare(Between(key, _wire(min(numbers)), _wire(max(numbers))))
+    row = in_a_row(listed) if len(listed) > 2 else None
+    if row is not None:
+        inside = Bare(Between(key, *map(_wire, row)))
     elif listed:
         inside = Bare(In(key, tuple(map(_wire, listed))))
     return Chain("OR", (inside, Bare(Is(key, "NULL"))) if None in values else (inside,))
@@ -99,6 +99,7 @@ def travels_whole(key: GroupKey) -> bool:
     return small or not key.scalar.integral or key.scalar.sqltype.is_boolean
 
 
+@lru_cache(maxsize=8192, typed=True)
 def _wire(value: int | str | bool) -> Node:
     return Literal(value, BOOLEAN if isinstance(value, bool) else VARCHAR if isinstance(value, str) else BIGINT)
 

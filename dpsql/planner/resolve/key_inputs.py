@@ -92,10 +92,9 @@ def _values(leaf: Scalar, keys: Sequence[Scalar], conditions: Sequence[Scalar]) 
 
 def _one_by_one(values: tuple[Value, ...], leaf: Scalar) -> tuple[Node, int] | None:
     """Values of a list; whole numbers and days that follow one another as a range."""
-    whole = _whole(values)
-    in_a_row = len(whole) == len(values) > 2 and max(whole) - min(whole) == len(set(whole)) - 1
-    if in_a_row and (leaf.integral or leaf.sqltype == DATE):
-        return _range(min(whole), max(whole), 1, leaf.sqltype), len(whole)
+    row = domains.in_a_row(values) if len(values) > 2 and (leaf.integral or leaf.sqltype == DATE) else None
+    if row is not None:
+        return _range(*row, 1, leaf.sqltype), len(values)
     return _written(values, leaf.sqltype)
 
 

@@ -189,9 +189,7 @@ def _declared(statement: Statement, query: Select) -> tuple[str, ...]:
 
 def _is_long(values: Sequence[Value | None]) -> bool:
     """True if a list is better looked up than written out."""
-    whole = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
-    in_a_row = len(whole) == len(values) and max(whole) - min(whole) == len(whole) - 1
-    return len(values) > MOST_WRITTEN and not in_a_row
+    return len(values) > MOST_WRITTEN and domains.in_a_row(values) is None
 
 
 def _with_values(key: GroupKey, values: Sequence[Value | None]) -> GroupKey:

@@ -305,7 +305,7 @@ def total_text(tree: exp.Expression) -> str:
     Casts and integer division give NULL where the engine would raise, for the price is paid by then; a ratio over a noisy zero is NULL
     as well, not inf: it says nothing.
     """
-    return DUCKDB.generate(tree.transform(_total), comments=False)
+    return DUCKDB.generate(tree.transform(_total), copy=False, comments=False)
 
 
 def _total(node: exp.Expression) -> exp.Expression:
