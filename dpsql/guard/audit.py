@@ -13,14 +13,14 @@ is below 10 k people.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
-from dpsql.guard.cells import HASH_BITS, Keys
+from dpsql.guard.cells import HASH_BITS, Cells, Keys
 from dpsql.guard.history import BlockQuestion
 from dpsql.guard.leaving_out import Policy
 
@@ -40,41 +40,54 @@ Commons = npt.NDArray[np.float64]
 class _Space:
     """The answers of one kind.
 
-    near     of every two of the latest, the size of what they have in common
-    gram     of every two of the first of the cells, and
-    common   of each of these with each of the first watched
-    watched  vectors of few
+    cells    the latest, that are looked at, and
+    gram     of every two of them the size of what they have in common
+    watched  vectors of few, and
+    common   of each cell with each of these
+    late     cells that came since, by their statement and place there, each with its spread
     """
 
+    policy: Policy
     cells: list[Keys] = field(default_factory=list)
     spreads: list[float] = field(default_factory=list)
-    near: Commons = field(default_factory=lambda: np.zeros((0, 0)))
     gram: Commons = field(default_factory=lambda: np.zeros((0, 0)))
     common: Commons = field(default_factory=lambda: np.zeros((0, 0)))
     watched: list[Keys] = field(default_factory=list)
+    late: list[tuple[Cells, int, float]] = field(default_factory=list)
 
     def copy(self) -> _Space:
-        kept = self.near, self.gram, self.common
-        return _Space(list(self.cells), list(self.spreads), *kept, list(self.watched))
-
-    def add(self, cell: Keys, spread: float, policy: Policy) -> None:
-        latest = [*self.cells[-MOST_PAIRS:], cell]
-        self.near = _grown(self.near[-len(latest) + 1 :, -len(latest) + 1 :] if len(latest) > 1 else self.near, latest)
-        self.watched += _few(latest, self.near, policy)
-        self.cells.append(cell)
-        self.spreads.append(spread)
-        late, unwatched = max(len(self.cells) - MOST_ANSWERS, 0), max(len(self.watched) - MOST_WATCHED, 0)
-        self.cells, self.spreads, self.watched = self.cells[late:], self.spreads[late:], self.watched[unwatched:]
-        self.gram, self.common = self.gram[late:, late:], self.common[late:, unwatched:]
+        return replace(self, late=list(self.late))
 
     def settle(self) -> None:
-        """Compare what was added since it was last asked, which is most where a history was read, with all that is left."""
-        known, seen = len(self.gram), self.common.shape[1]
-        for place in range(known, len(self.cells)):
+        """Look at what came late. Of a history that was read nothing is looked at beyond the latest answers and vectors."""
+        late, every = self.late, _Overlaps(self.cells, self.late)
+        seen, known = len(self.watched), len(self.cells)
+        first = max(len(every) - MOST_ANSWERS, 0)
+        self.watched = [*self.watched, *self._few(every)]
+        gone, unwatched = min(first, known), max(len(self.watched) - MOST_WATCHED, 0)
+        self.watched, seen = self.watched[unwatched:], max(seen - unwatched, 0)
+        self.cells = [every.cell(place) for place in range(first, len(every))]
+        self.spreads = [*self.spreads[gone:], *(spread for *_, spread in late[max(first - known, 0) :])]
+        self.gram = self.gram[gone:, gone:]
+        for place in range(len(self.gram), len(self.cells)):
             check()
             self.gram = _grown(self.gram, self.cells[: place + 1])
-        common = np.hstack([self.common, _common(self.cells[:known], self.watched[seen:])])
-        self.common = np.vstack([common, _common(self.cells[known:], self.watched)])
+        kept = self.common[gone:, unwatched:]
+        common = np.hstack([kept, _common(self.cells[: known - gone], self.watched[seen:])])
+        self.common = np.vstack([common, _common(self.cells[known - gone :], self.watched)])
+        self.late = []
+
+    def _few(self, every: _Overlaps) -> list[Keys]:
+        """Vectors of few that the late cells make, the last as many as are watched at least."""
+        found: list[Keys] = []
+        for last in range(len(every) - 1, len(self.cells) - 1, -1):
+            check()
+            if len(found) >= MOST_WATCHED:
+                break
+            first = max(last - MOST_PAIRS, 0)
+            latest = [every.cell(place) for place in range(first, last + 1)]
+            found = [*_few(latest, every.near(first, last), self.policy), *found]
+        return found
 
     def exposed(self, most: float) -> Iterator[Keys]:
         """Watched vectors in the span whose number is known more exactly than `most` [units that one can move it by].
@@ -84,7 +97,6 @@ class _Space:
         """
         if not self.watched:
             return
-        self.settle()
         sizes = np.array([len(watched) for watched in self.watched])
         ridge = _RIDGE * max(float(np.trace(self.gram)), 1.0)
         combined = np.asarray(
@@ -126,13 +138,14 @@ class Audit:
             self._put(spaces, one)
         for kind in sorted(kinds):
             check()
+            spaces[kind].settle()
             for watched in spaces[kind].exposed(SIGMA * self._policy.k):
                 return [self._problem(self._policy.people(len(watched)))]
         return []
 
     def _put(self, spaces: dict[str, _Space], asked: BlockQuestion) -> None:
         for place, kind in enumerate(asked.cells.kinds):
-            spaces.setdefault(kind, _Space()).add(asked.cells.load(place), asked.spread, self._policy)
+            spaces.setdefault(kind, _Space(self._policy)).late.append((asked.cells, place, asked.spread))
 
     def _problem(self, people: int) -> Error:
         return error(
@@ -141,6 +154,34 @@ class Audit:
             f"(about {people} {self._policy.source})",
             hint="use the answers that are released, or GROUP BY the columns instead",
         )
+
+
+class _Overlaps:
+    """Cells that are known, and late ones after them, which are loaded when they are first asked for."""
+
+    def __init__(self, known: Sequence[Keys], late: Sequence[tuple[Cells, int, float]]) -> None:
+        self._known, self._late = known, late
+        self._cells: dict[int, Keys] = dict(enumerate(known))
+        self._rows: dict[int, Commons] = {}
+
+    def __len__(self) -> int:
+        return len(self._known) + len(self._late)
+
+    def cell(self, place: int) -> Keys:
+        if place not in self._cells:
+            cells, at, _ = self._late[place - len(self._known)]
+            self._cells[place] = cells.load(at)
+        return self._cells[place]
+
+    def near(self, first: int, last: int) -> Commons:
+        """Size of what every two of some cells, not too many, have in common."""
+        found = np.zeros((last + 1 - first, last + 1 - first))
+        for row, place in enumerate(range(first, last + 1)):
+            if place not in self._rows:
+                before = range(max(place - MOST_PAIRS, 0), place + 1)
+                self._rows[place] = _overlaps(self.cell(place), [self.cell(one) for one in before])
+            found[row, : row + 1] = found[: row + 1, row] = self._rows[place][-row - 1 :]
+        return found
 
 
 def _few(latest: Sequence[Keys], common: Commons, policy: Policy) -> list[Keys]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,3 +93,33 @@ def test_random_histories_are_decided_by_the_rule(seed: int) -> None:
             found.add(now)
             spaces = more
     assert decided == {False, True}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_history_that_is_read_at_once_is_that_which_came_one_by_one(seed: int) -> None:
+    """The same is watched and known of both; of the first, what came long ago is not loaded."""
+    chance, known = random.Random(seed), [keys_of(0, 300), keys_of(0, 150), keys_of(150, 300), keys_of(100, 300)]
+    loaded = set[int]()
+
+    def told(one: BlockQuestion, number: int) -> BlockQuestion:
+        plain = one.cells.load
+        return replace(one, cells=replace(one.cells, load=lambda at: (loaded.add(number), plain(at))[1]))  # type: ignore[func-returns-value]
+
+    history = [asked(chance, known) for _ in range(chance.choice([5, 150]))]
+    slow, at_once = Audit(POLICY), Audit(POLICY)
+    for number, one in enumerate(history):
+        slow.add(one)
+        for space in slow._spaces.values():
+            space.settle()
+        at_once.add(told(one, number))
+    for space in at_once._spaces.values():
+        space.settle()
+    for kind, space in slow._spaces.items():
+        other = at_once._spaces[kind]
+        for ones, others in ((space.cells, other.cells), (space.watched, other.watched)):
+            assert [keys.tobytes() for keys in ones] == [keys.tobytes() for keys in others]
+        assert space.spreads == other.spreads
+        assert np.array_equal(space.gram, other.gram) and np.array_equal(space.common, other.common)
+    assert len(history) < 150 or 0 not in loaded
+    now = [asked(chance, known) for _ in range(4)]
+    assert [bool(slow.check([one])) for one in now] == [bool(at_once.check([one])) for one in now]
