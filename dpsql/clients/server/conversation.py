@@ -19,6 +19,8 @@ from dpsql.core.errors import Error, error
 
 MOST_HELD = 1000
 """Statements, and portals, that a client may have prepared at once."""
+MOST_STATEMENTS = 10_000
+"""Semicolons of a text that is sent as a whole."""
 TEXT_OID = 25
 
 
@@ -102,10 +104,15 @@ class Conversation:
         fields.end()
         self._passing = False
         self.asking.offset = 0
+        if text.count(";") > MOST_STATEMENTS:
+            what = f"a text holds more than {MOST_STATEMENTS:,} semicolons"
+            raise error(107, what, hint="send its statements one by one")
         if not plain(text):
             self.writer.write(codec.EMPTY)
         else:
             for one in split(text):
+                # others have their turn, also where none of these asks a worker
+                await asyncio.sleep(0)
                 self.asking.offset = one.start
                 result = await self.asking.execute(one.sql, [], self.client)
                 if result.fields is not None:

@@ -25,7 +25,7 @@ from dpsql.clients.dbapi.packed import (
 from dpsql.clients.dbapi.types import read_type
 from dpsql.clients.server import users
 from dpsql.clients.server.codec import Broken, Fields
-from dpsql.clients.server.habits import ClientState, habit, milliseconds
+from dpsql.clients.server.habits import ClientState, habit, milliseconds, plain
 from dpsql.clients.server.login import LONGEST_PAUSE, Pauses
 from dpsql.clients.server.options import Address, ServeOptions
 from dpsql.clients.server.pgtypes import BY_NAME, field
@@ -260,6 +260,25 @@ def test_the_file_of_users(tmp_path: Path) -> None:
 def test_habits(sql: str, tag: str | None) -> None:
     found = habit(sql, ClientState("alice", "randhie"))
     assert (found.tag if found is not None else None) == tag
+
+
+class Copied(str):
+    """A text that counts the characters which are copied out of it."""
+
+    copied = 0
+
+    def __getitem__(self, place: object) -> Copied:
+        found = Copied(super().__getitem__(place))  # type: ignore[index]
+        Copied.copied += len(found)
+        return found
+
+
+@pytest.mark.parametrize("comment", ["/**/", "-- x\n", " /* a */ -- b\n"])
+def test_comments_before_a_statement_are_passed_over_without_copies(comment: str) -> None:
+    """A million of them would else hold up all clients of the front."""
+    Copied.copied = 0
+    assert plain(Copied(comment * 2000 + "SELECT 1 ;")) == "SELECT 1"
+    assert Copied.copied <= 2 * len("SELECT 1 ;")
 
 
 def test_settings_that_matter() -> None:

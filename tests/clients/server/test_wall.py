@@ -61,6 +61,8 @@ def test_a_password_message_that_is_too_long(server: Served) -> None:
 def test_a_statement_that_is_too_long(server: Served, client: RawClient) -> None:
     found = client.query("SELECT 1 --" + "x" * 250_000)
     assert errors(found)[0]["C"] == "DP107"
+    assert errors(client.query("BEGIN;" * 10_001))[0]["C"] == "DP107"
+    assert not errors(client.query("COMMIT;" * 100))
     client.send(b"Q" + struct.pack("!I", 1024 * 1024 + 1))
     assert errors(client.until_ready())[0]["C"] == "54000"
 
