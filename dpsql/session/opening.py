@@ -10,7 +10,7 @@ from dpsql.answers.recent import Shelf
 from dpsql.core.errors import error
 from dpsql.dataset.sharing import SHARED
 from dpsql.mechanisms.source import NoiseSource
-from dpsql.schema.model import Analyst, Schema
+from dpsql.schema.model import RESERVED, Analyst, Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
@@ -28,6 +28,9 @@ def ledger_identity(schema: Schema) -> str:
 
 def find_analyst(schema: Schema, name: str | None) -> Analyst:
     """The analyst of that name; without declared analysts any name is a label."""
+    if name is not None and name.startswith(RESERVED):
+        what = f"names that begin with {RESERVED!r} are dpsql's own: what is charged under them is the owner's"
+        raise error(803, what, hint="choose another name")
     if schema.analysts is None:
         return Analyst(name or "default")
     found = next((a for a in schema.analysts if a.name == name), None)

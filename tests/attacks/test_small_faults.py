@@ -20,6 +20,7 @@ from dpsql.planner.parse import parse
 from dpsql.schema.model import Analyst
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import find_analyst, open_session
+from dpsql.session.refreshing import BUYER
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic
@@ -289,6 +290,15 @@ def test_803_helps_in_a_shell_too(tmp_path: Path) -> None:
     with pytest.raises(Error) as raised:
         find_analyst(schema, "eve")
     assert raised.value.code == "DPSQL-803" and "--analyst" in str(raised.value) and "ada" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", [BUYER.name, "dpsql owner", "dpsql anything"])
+def test_nobody_asks_under_a_name_of_dpsqls_own(tmp_path: Path, name: str) -> None:
+    """What a refresh may spend is counted by its name, and cubes of such names are the owner's: a label is none of them."""
+    schema = clinic.schema(tmp_path)
+    assert schema.analysts is None and find_analyst(schema, "eve").name == "eve"
+    with pytest.raises(Error, match="DPSQL-803: names that begin"):
+        find_analyst(schema, name)
 
 
 def test_each_schema_mistake_is_told_once(tmp_path: Path) -> None:
