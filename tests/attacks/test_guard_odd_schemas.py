@@ -116,6 +116,7 @@ def test_references_in_any_order_and_to_a_calendar(tmp_path: Path) -> None:
         'cell = { type = "BIGINT", bounds = [0, 99] }',
     ],
 )
+@pytest.mark.few(2)
 def test_values_at_the_ends_of_types(tmp_path: Path, column: str) -> None:
     with closing(opened(tmp_path, columns=column)) as session:
         assert session.execute("SELECT COUNT(*) FROM people").rows == [(100,)]
@@ -231,6 +232,7 @@ def test_whole_groups_may_be_chosen(tmp_path: Path, sql: str) -> None:
         "ORDER BY m DESC LIMIT 60)".format(more=""),
     ],
 )
+@pytest.mark.few(4)
 def test_no_constant_chooses_a_group(tmp_path: Path, sql: str) -> None:
     with closing(opened(tmp_path, columns=UNDECLARED)) as session, pytest.raises(Error, match=r"DPSQL-60[12]"):
         session.execute(sql)

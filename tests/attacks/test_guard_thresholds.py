@@ -72,6 +72,7 @@ def decided(session: Session, *statements: str, price: str = "10") -> list[str]:
         (f"{SITES} GROUP BY site", f"{SITES} WHERE code IN {LIST} OR code IS NULL GROUP BY site"),
     ],
 )  # fmt: skip
+@pytest.mark.few(15)
 def test_nobody_of_the_sample_makes_the_difference(session: Session, one: str, other: str) -> None:
     assert decided(session, one, other) == ["answered", "DPSQL-602"]
 
@@ -98,6 +99,7 @@ def test_two_parts_of_one_statement(session: Session) -> None:
         (f"{TOTAL} WHERE city IS NOT NULL", f"{TOTAL} WHERE city IN (SELECT city FROM patient GROUP BY city)"),
     ],
 )  # fmt: skip
+@pytest.mark.few(10)
 def test_the_same_people_or_many_others_are_answered(session: Session, one: str, other: str) -> None:
     """Other words for one threshold; ages that many have; lists that are declared, or that the answer is grouped by."""
     assert decided(session, one, other) == ["answered", "answered"]

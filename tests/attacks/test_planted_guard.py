@@ -216,6 +216,7 @@ def decisions(folder: Path, mode: str, statements: list[str], people: int | None
 
 
 @pytest.mark.parametrize(("plant", "statements"), CASES, ids=[plant.__name__ for plant, _ in CASES])
+@pytest.mark.few(5)
 def test_a_planted_fault_is_caught(
     plant: Callable[[Patch], None], statements: list[str], folder: Path, monkeypatch: Patch
 ) -> None:

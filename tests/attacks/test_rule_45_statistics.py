@@ -58,6 +58,7 @@ def _neighbours(sql: str) -> int:
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("column", ["v", "f"])
+@pytest.mark.few(20)
 def test_one_value_above_zero_changes_one_row(column: str, form: str, query: str) -> None:
     assert _neighbours(total(query.format(x=form.format(v=column)), TABLES)) <= 1
 

@@ -66,6 +66,7 @@ def charged(folder: Path) -> set[str]:
         ("ward", set(ALL)),
     ],
 )
+@pytest.mark.few(4)
 def test_new_rows_have_what_reads_them_paid_again(folder: Path, table: str, again: set[str]) -> None:
     assert charged(folder) == set(ALL)
     assert charged(folder) == set()
@@ -95,6 +96,7 @@ def test_rows_that_come_back_bring_their_answers(folder: Path) -> None:
         ("epsilon = 4.0", "epsilon = 5.0", set()),
     ],
 )
+@pytest.mark.few(4)
 def test_another_declaration_has_what_it_is_about_paid_again(folder: Path, old: str, new: str, again: set[str]) -> None:
     assert charged(folder) == set(ALL)
     assert DECLARED.count(old) == 1

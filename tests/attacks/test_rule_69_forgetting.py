@@ -75,6 +75,7 @@ def test_rule_69_forgetting_changes_the_guard_alone(schema: Schema) -> None:
 
 
 @pytest.mark.parametrize("text", ["2", "0", "x", "1-", "1-9999999999999", "", "1,,1", "-1"])
+@pytest.mark.few(4)
 def test_rule_69_what_is_not_remembered_is_not_forgotten(schema: Schema, text: str) -> None:
     with closing(opened(schema)) as session:
         ask(session, PAIR[0])

@@ -30,6 +30,7 @@ def run(name: str, *options: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", WINS)
+@pytest.mark.few(1)
 def test_an_attack_wins_where_nothing_protects_and_not_at_epsilon_one(name: str, tmp_path: Path) -> None:
     right = run(name, "--svg", str(tmp_path / "picture.svg"))
     exact, most = WINS[name]

@@ -12,6 +12,7 @@ from tests.support import clinic, tpch
 
 
 @pytest.mark.parametrize("wild", [True, False], ids=["wild", "tame"])
+@pytest.mark.few(1)
 def test_statements_of_every_construct(postgres: str, wild: bool) -> None:
     data = clinic.database(random.Random(5), wild=wild)
     found = conformance.of_the_clinic(postgres, extremes.semantics()[not wild :: 2], data, "semantics")

@@ -64,6 +64,7 @@ def log_of(schema: Schema) -> str:
         "ALTER TABLE patient ALTER COLUMN age TYPE text",
     ],
 )
+@pytest.mark.few(3)
 def test_changed_data_is_not_read(session: Session, schema: Schema, change: str) -> None:
     session.execute(COUNT)
     execute(schema, change)

@@ -64,7 +64,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("accounting", "kinds"), KINDS)
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("1/5", "1e-9"), ("4", "1e-5")])
 def test_rule_28_what_is_admitted_costs_no_more_by_privacy_loss_distributions(

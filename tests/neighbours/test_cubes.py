@@ -83,6 +83,7 @@ def cases() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("cube", "hers"), list(cases()))
+@pytest.mark.few(8)
 def test_one_person_moves_a_cube_by_no_more_than_is_charged(cube: str, hers: str) -> None:
     found, charged = distance(CUBES[cube], HERS[hers])
     assert 0 < found <= charged.rho or (found == 0 and cube == "filtered")
@@ -140,6 +141,7 @@ HERS_APART: dict[str, list[clinic.Row]] = {
 
 @pytest.mark.parametrize("hers", HERS_APART)
 @pytest.mark.parametrize("cube", ["rows", "joined"])
+@pytest.mark.few(3)
 def test_one_person_of_a_row_a_year_moves_a_cube_by_no_more_than_is_charged(cube: str, hers: str) -> None:
     found, charged = distance(CUBES[cube], HERS_APART[hers], APART, YEARLY)
     assert 0 < found <= charged.rho

@@ -168,6 +168,7 @@ FAULTS: list[Callable[[Patch], None]] = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.few(2)
 def test_a_planted_fault_is_caught(
     fault: Callable[[Patch], None], tmp_path: Path, pair: Pair, monkeypatch: Patch
 ) -> None:

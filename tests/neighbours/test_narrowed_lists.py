@@ -84,6 +84,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
+@pytest.mark.few(3)
 def test_one_person_changes_no_more_than_is_claimed(sql: str, bench: Bench) -> None:
     bench.check(sql, 25)
 
@@ -123,6 +124,7 @@ def verified_data_need_no_cut(patch: Patch) -> None:
     [rows_off_the_list_stay, the_cut_knows_no_list, verified_data_need_no_cut],
     ids=lambda fault: fault.__name__,
 )
+@pytest.mark.few(1)
 def test_a_planted_fault_is_caught(fault: Callable[[Patch], None], bench: Bench, monkeypatch: Patch) -> None:
     fault(monkeypatch)
     with pytest.raises(Violation):

@@ -84,6 +84,7 @@ def _written(folder: Path, table: str, rows: str) -> None:
 
 
 @pytest.mark.parametrize("asked", STATEMENTS)
+@pytest.mark.few(6)
 def test_lists_move_answers_by_no_more_than_is_claimed(asked: str, sides: tuple[str, list[Session]]) -> None:
     kind, sessions = sides
     sql = STATEMENTS[asked]

@@ -121,7 +121,7 @@ def violations(one: Told, other: Told) -> list[str]:
     return found
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("prepare", [False, True], ids=["in place", "prepared"])
 def test_one_person_over_a_history_of_versions(tmp_path: Path, seed: int, prepare: bool) -> None:
@@ -134,6 +134,7 @@ def test_one_person_over_a_history_of_versions(tmp_path: Path, seed: int, prepar
     )
 
 
+@pytest.mark.slow
 def test_an_answer_that_outlives_its_version_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fault that rule 61 is against: the answers of the first version stand for all later ones, and nothing is charged."""
     sums = lived(tmp_path / "sound", history(1), prepare=False).sums
@@ -141,6 +142,7 @@ def test_an_answer_that_outlives_its_version_is_noticed(tmp_path: Path, monkeypa
     assert lived(tmp_path / "planted", history(1), prepare=False).sums != sums
 
 
+@pytest.mark.slow
 def test_facts_that_outlive_their_version_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fault that a refresh could bring: a table that changed keeps what was verified of it, and no limit holds any more."""
     person: list[tuple[object, ...]] = [(i, 1, 50) for i in range(1, 6)]

@@ -68,6 +68,7 @@ def bound(made: Residual, rows: int) -> float:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.few(1)
 def test_a_cube_keeps_its_epsilon_and_delta(rows: int) -> None:
     made = residual(SHAPE, 2, largest_rho(PROMISED), rows)
     assert 0.2 < bound(made, rows) <= 1
@@ -104,7 +105,7 @@ QUESTIONS: dict[str, Weights] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mean", [-10, 30, 70])
 def test_bars_of_numbers_and_ratios_cover_as_often_as_they_say(question: str, mean: int) -> None:
@@ -127,6 +128,7 @@ def test_bars_of_numbers_and_ratios_cover_as_often_as_they_say(question: str, me
         assert BELOW < np.mean(found) < ABOVE
 
 
+@pytest.mark.slow
 def test_bars_that_forget_the_count_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.noise.test_cubes.AVG", AvgOfForms(off_cube(TERM)[0], Form((0.0, 0.0)), TERM))
     with pytest.raises(AssertionError):

@@ -39,6 +39,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
 
 @pytest.mark.parametrize("kept", ["", " FILTER (WHERE site = 2)", " FILTER (WHERE age > 1000)"])
 @pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.few(10)
 def test_without_noise_they_are_known_where_a_row_decides(condition: str, kept: str, both: Beside) -> None:
     """TRUE of BOOL_OR and FALSE of BOOL_AND as DuckDB; the others would say that nobody decides otherwise."""
     for name, shown in (("BOOL_OR", True), ("LOGICAL_OR", True), ("BOOL_AND", False), ("LOGICAL_AND", False)):

@@ -57,6 +57,7 @@ PARTS = [
 
 @pytest.mark.parametrize("what", PARTS)
 @pytest.mark.parametrize("keys", ["", "b"])
+@pytest.mark.few(8)
 def test_parts_of_a_stored_vector(session: Session, plain: duckdb.DuckDBPyConnection, what: str, keys: str) -> None:
     """Less dearly than the vector, so that its error is not the larger one; then at the same price, with a note."""
     select, group = (f"{keys}, ", f" GROUP BY {keys}") if keys else ("", "")

@@ -204,6 +204,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("sql", [*PUBLIC, *CONDITIONS, *IMAGES])
+@pytest.mark.few(15)
 def test_the_groups_are_those_of_plain_duckdb(sql: str, both: Beside) -> None:
     both.check(sql)
 
@@ -402,6 +403,7 @@ def conditions_of_public_tables_alone_forgotten(patch: pytest.MonkeyPatch) -> No
     ],
     ids=lambda fault: fault.__name__,
 )
+@pytest.mark.few(1)
 def test_a_planted_fault_loses_a_true_row_or_shows_another(
     fault: object, both: Beside, monkeypatch: pytest.MonkeyPatch
 ) -> None:

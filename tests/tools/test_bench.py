@@ -31,6 +31,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("part", ["small", "startup", "dashboard", "statistics", "joint"])
+@pytest.mark.few(2)
 def test_part_runs(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

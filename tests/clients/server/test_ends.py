@@ -177,6 +177,7 @@ def test_a_worker_that_is_killed(own: Path) -> None:
         assert len(server.charges()) == before
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_between_charge_and_answer(own: Path) -> None:
     """The charge is in the ledger, and a new server opens it."""
     with served(own) as server:

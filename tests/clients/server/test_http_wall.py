@@ -97,6 +97,7 @@ def test_nothing_of_the_data_is_told(server: Served) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.02, 0.1, 0.3, 1.0])
+@pytest.mark.few(2)
 def test_a_worker_that_is_killed_at_any_stage(delay: float, server: Served) -> None:
     """However far it was: the same key is charged once at most, and the server serves on."""
     if not server.http:
@@ -128,6 +129,7 @@ def test_a_worker_that_is_killed_at_any_stage(delay: float, server: Served) -> N
     assert before + ("rows" in again) <= len(server.charges()) <= before + 1
 
 
+@pytest.mark.slow
 def test_a_front_that_is_killed_between_charge_and_answer(folder: Path) -> None:
     """The charge is in the ledger; a new server does not charge the same key again."""
     told: list[object] = []

@@ -158,6 +158,7 @@ def test_a_connection_that_breaks_is_charged_once(remote: dpsql.Connection, serv
     assert len(server.charges()) == before + 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_ends_between_charge_and_answer(tmp_path: Path, folder: Path) -> None:
     """The charge stands, and the same key is not charged again."""
     with served(folder, "--http", "127.0.0.1:0", "--workers", "1") as server:

@@ -195,6 +195,7 @@ def ask(folder: Path, accounting: str, ledger: str = "ledger", sql: str = "SELEC
 
 
 @pytest.mark.parametrize(("first", "then"), [("rdp", "auto"), ("auto", "rdp"), ("zcdp", "gdp"), ("sequential", "zcdp")])
+@pytest.mark.few(2)
 def test_rule_64_another_accounting_is_refused_at_opening_and_its_hints_work(
     folder: Path, first: str, then: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

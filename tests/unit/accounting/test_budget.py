@@ -150,6 +150,7 @@ def test_more_held_than_there_is_leaves_nothing_to_others(ledger: Ledger, asks: 
 
 
 @pytest.mark.parametrize("accounting", ["sequential", "advanced", "zcdp", "gdp", "rdp", "auto"])
+@pytest.mark.few(4)
 def test_what_is_held_can_be_spent_whatever_others_spend(ledger: Ledger, asks: Asks, accounting: str) -> None:
     """Others take all that they can; each refresh still fits."""
     kept = held("bi", 4, "0.02", "1e-9")

@@ -280,6 +280,7 @@ def record(schema: Schema, ledger: Ledger) -> frozenset[str]:
         ("person", ["4,8"], "bounds 'person' 'ward'"),
     ],
 )
+@pytest.mark.few(8)
 def test_what_added_rows_do_to_what_was_verified(folder: Path, table: str, rows: list[str], lost: str | None) -> None:
     schema = read_schema(folder / "schema.toml")
     with opened_ledger(folder, schema) as ledger:
@@ -369,6 +370,7 @@ def _outcome(work: Callable[[], object]) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_a_refresh_finds_what_a_check_finds(tmp_path: Path) -> None:
     found = []
     for seed in range(4):
@@ -394,6 +396,7 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 
 @pytest.mark.parametrize("fault", PLANTED)
+@pytest.mark.few(1)
 def test_planted_faults_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     PLANTED[fault](monkeypatch)
     with pytest.raises(AssertionError):

@@ -92,6 +92,7 @@ ANSWERED = [
 
 
 @pytest.mark.parametrize("sql", ANSWERED)
+@pytest.mark.few(5)
 def test_answers_are_those_of_plain_sql(connection: Connection, folder: Path, sql: str) -> None:
     with duckdb.connect(str(folder / "chain.duckdb"), read_only=True) as stored:
         assert connection.execute(sql).fetchall() == stored.execute(sql).fetchall()

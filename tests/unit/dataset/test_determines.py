@@ -74,6 +74,7 @@ def changed(folder: Path, sql: str) -> None:
 
 
 @pytest.mark.parametrize("sql", ANSWERED)
+@pytest.mark.few(5)
 def test_answers_are_those_of_plain_sql(folder: Path, sql: str) -> None:
     with duckdb.connect(str(folder / "shop.duckdb"), read_only=True) as stored:
         expected = stored.execute(sql).fetchall()

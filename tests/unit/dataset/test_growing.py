@@ -100,6 +100,7 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.few(4)
 def test_new_questions_are_of_the_approved_version(folder: Path, change: Callable[[Path], None]) -> None:
     with closing(opened(folder)) as session:
         stored, rows, version = session.execute(VISIT), held(session), session._world.dataset.version
@@ -131,6 +132,7 @@ def test_units_that_changed_are_those_of_the_approved_version_too(folder: Path) 
 
 
 @pytest.mark.parametrize("case", ["public", "deleted", "public deleted", "declared", "damaged"])
+@pytest.mark.few(5)
 def test_what_the_snapshot_does_not_hold_is_refused(folder: Path, case: str) -> None:
     (root,) = (folder / "ledger.prepared").iterdir()
     match case:
@@ -243,7 +245,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("place, name, when, approved", STEPS)
 def test_a_refresh_that_is_killed_loses_nothing_and_approves_nothing_by_half(
     folder: Path, place: str, name: str, when: str, approved: bool

@@ -64,6 +64,7 @@ def test_nothing_new_is_nothing_said(schema: Schema, ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("table", MORE)
+@pytest.mark.few(3)
 def test_what_is_found_is_what_check_finds(tmp_path: Path, schema: Schema, ledger: Ledger, table: str) -> None:
     owner.check(schema, ledger)
     before = record(schema, ledger)

@@ -102,6 +102,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.few(10)
 def test_any_other_value_is_another_version(place: Place, change: str) -> None:
     place.run(CHANGES[change])
     assert place.refresh() == ("person",)
@@ -152,6 +153,7 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 
 @pytest.mark.parametrize("fault", PLANTED)
+@pytest.mark.few(1)
 def test_planted_faults_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     PLANTED[fault](monkeypatch)
     missed = []

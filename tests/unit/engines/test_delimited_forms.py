@@ -94,6 +94,7 @@ def written(path: Path, extra: bytes = b"") -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.few(5)
 def test_every_form_gives_the_same_rows(suffix: str, tmp_path: Path) -> None:
     written(tmp_path / f"person{suffix}")
     written(tmp_path / f"shown{suffix}")

@@ -78,6 +78,7 @@ def keys_of(low: int, high: int) -> Keys:
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.few(6)
 def test_random_histories_are_decided_by_the_rule(seed: int) -> None:
     chance, found, spaces = random.Random(seed), Audit(POLICY), dict[str, list[Answer]]()
     known, decided = [keys_of(0, 300), keys_of(0, 150), keys_of(150, 300), keys_of(100, 300)], set()

@@ -103,6 +103,7 @@ def told(found: History, history: Sequence[Asked]) -> History:
 
 
 @pytest.mark.parametrize("seed", range(200))
+@pytest.mark.few(50)
 def test_random_histories_are_decided_by_the_rule_and_alike_when_packed(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +218,7 @@ def test_what_is_packed_is_not_read_again_and_decides(history: Schema, monkeypat
         "DELETE FROM packed",
     ],
 )
+@pytest.mark.few(3)
 def test_what_is_not_as_it_was_packed_is_read_anew(history: Schema, fault: str) -> None:
     edit(history, fault)
     assert ask(history, PAIR[1]) == "DPSQL-602"

@@ -99,6 +99,7 @@ def refused(session: Session, sql: str) -> bool:
 
 
 @pytest.mark.parametrize("sql", OF_NOBODY)
+@pytest.mark.few(7)
 def test_what_no_public_row_meets_leaves_out_nobody(
     session: Session, sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_pure_loss_grows_and_covers_its_parts(order: Fraction, one: Fraction, 
 @pytest.mark.parametrize(
     ("l1", "scale"), [(1, "1"), (1, "10"), (3, "1/2"), (7, "10"), (50, "7"), (300, "1000"), (40, "10")]
 )
+@pytest.mark.few(3)
 def test_discrete_laplace_is_that_of_the_distributions(order: Fraction, l1: int, scale: str) -> None:
     """One number that differs by l1, summed over its values; the formula of the probabilities is scipy's."""
     found, wide = float(renyi.of_discrete_laplace(order, Fraction(l1), Fraction(scale))), float(Fraction(scale))
@@ -145,6 +146,7 @@ def test_truncated_laplace_beside_its_delta(order: Fraction, l0: int, epsilon: s
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "4"])
+@pytest.mark.few(6)
 def test_the_exponential_mechanism(order: Fraction, epsilon: str) -> None:
     """The worst pair of two candidates whose log-likelihood ratio ranges over epsilon, and ones of many candidates."""
     wide, bound = float(Fraction(epsilon)), float(renyi.of_event(order, conversions.CHOICE.event(Fraction(epsilon))))

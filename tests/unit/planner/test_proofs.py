@@ -120,6 +120,7 @@ def test_a_text_is_as_if_it_were_proved_itself() -> None:
             assert not list(differing(SCHEMA, shuffled(texts, seed)))
 
 
+@pytest.mark.slow
 def test_engine_texts_with_any_constants_are_as_if_they_were_proved_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     chance, covered = random.Random(1), [0]
     asked = Proof.covers

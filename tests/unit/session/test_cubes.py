@@ -74,6 +74,7 @@ def rows_of(answer: Answer) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("sql", READ)
+@pytest.mark.few(10)
 def test_what_is_read_off_is_what_would_be_bought(sql: str, session: Session) -> None:
     read = session.execute(sql)
     assert is_read(read) and read.cached and not read.releases and not read.receipt.loss.rho
@@ -115,6 +116,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("sql", OTHERS)
+@pytest.mark.few(10)
 def test_other_statements_are_bought(sql: str, session: Session) -> None:
     answer = session.execute(sql)
     assert not is_read(answer) and answer.releases
@@ -476,6 +478,7 @@ def test_an_entry_that_was_edited_is_damage(folder: Path) -> None:
         second.execute("SHOW CUBES")
 
 
+@pytest.mark.slow
 def test_bars_cover_what_is_true() -> None:
     """40 cubes of seeded noise, 7 numbers each: of 280 intervals at 95 % fewer than 222 hold with a probability below 1e-9."""
     data = clinic_data(TEXT, DATA)

@@ -120,6 +120,7 @@ def test_one_version_is_never_charged_more_than_declared(folder: Path, monkeypat
     assert spend_over_and_over(folder, monkeypatch) == 2 * PRICE
 
 
+@pytest.mark.slow
 def test_a_refresh_that_forgets_what_was_charged_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         Ledger, "history", lambda ledger, analyst=None, own=Ledger.history: [] if analyst else own(ledger)

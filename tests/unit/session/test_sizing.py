@@ -87,6 +87,7 @@ def test_other_declarations_have_sizes_of_their_own(schema: Schema) -> None:
 @pytest.mark.parametrize(
     ("epsilon", "said"), [("0.001", "give --epsilon 0.018 or more"), ("100", "give --epsilon 4 or less")]
 )
+@pytest.mark.few(2)
 def test_a_price_that_fits_no_statement(schema: Schema, epsilon: str, said: str) -> None:
     with pytest.raises(Error, match="DPSQL-802") as problem:
         buy(schema, Fraction(epsilon))

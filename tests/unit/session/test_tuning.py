@@ -96,6 +96,7 @@ def test_errors_are_those_of_the_statement_itself(schema: Schema, ledger: Ledger
     assert tuned.typical["m"] == pytest.approx(sum(min(i % 100, 80) for i in range(PEOPLE)) / PEOPLE, rel=0.1)
 
 
+@pytest.mark.slow
 def test_what_fits_is_what_the_total_admits(schema: Schema, ledger: Ledger) -> None:
     report = tune(schema, ledger, ["SELECT COUNT(*) FROM person", "SELECT SUM(x) FROM person"])
     for tuned in report.statements:

@@ -117,6 +117,7 @@ def one_column(folder: Path, sqltype: str, cells: list[object]) -> list[object]:
 
 
 @pytest.mark.parametrize("sqltype", TYPES)
+@pytest.mark.few(3)
 def test_a_value_is_read_alike_whatever_stands_beside_it(tmp_path: Path, sqltype: str) -> None:
     """One person's value may not decide how another's is read (rule 10), and none may fail (rule 45)."""
     together = one_column(tmp_path, sqltype, list(VALUES))
