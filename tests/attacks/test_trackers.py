@@ -842,6 +842,7 @@ LIGHT, LIGHTER = where("weight_1971_kg < 80"), where("weight_1971_kg < 79.8")
 """Each is about half of the people; as declared about two are in one alone."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("order", [(LIGHT, LIGHTER), (LIGHTER, LIGHT)], ids=["the larger first", "the smaller first"])
 def test_two_analysts(tmp_path: Path, order: tuple[str, str]) -> None:
     """Ann is refused what completes her own; what she asked decides nothing about Bob, and he is told nothing of it."""

@@ -193,7 +193,7 @@ def test_the_last_day_of_the_last_month(connection: duckdb.DuckDBPyConnection) -
 def test_no_pattern_that_is_taken_fails_in_the_engine(connection: duckdb.DuckDBPyConnection) -> None:
     chance = random.Random(3)
     taken = 0
-    for _ in range(30_000):
+    for _ in range(10_000):
         pattern = "".join(chance.choice(LETTERS) for _ in range(chance.randint(1, 9)))
         try:
             groups = groups_of(pattern)
@@ -201,7 +201,7 @@ def test_no_pattern_that_is_taken_fails_in_the_engine(connection: duckdb.DuckDBP
             continue
         taken += 1
         connection.execute("SELECT regexp_extract('ab', $1, $2)", [pattern, groups]).fetchone()
-    assert taken > 3_000
+    assert taken > 1_000
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ PLACES = sorted(path.name for path in (FIXTURES / "questions").iterdir())
 LEAST = 0.9
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("place", PLACES)
 def test_questions_are_answered(place: str, tmp_path: Path) -> None:
     part = own_questions(FIXTURES / "questions" / place, tmp_path / place)
