@@ -294,7 +294,7 @@ def test_803_helps_in_a_shell_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [BUYER.name, "dpsql owner", "dpsql anything"])
 def test_nobody_asks_under_a_name_of_dpsqls_own(tmp_path: Path, name: str) -> None:
-    """What a refresh may spend is counted by its name, and cubes of such names are the owner's: a label is none of them."""
+    """The spending of a refresh is counted by its name, and cubes of such names are the owner's: a label is none of them."""
     schema = clinic.schema(tmp_path)
     assert schema.analysts is None and find_analyst(schema, "eve").name == "eve"
     with pytest.raises(Error, match="DPSQL-803: names that begin"):
