@@ -285,11 +285,16 @@ def _errors(cube: StoredCube) -> tuple[tuple[tuple[str, str], ...], list[tuple[o
     for axes in _marginals(cube):
         keys = ", ".join(cube.told[axis] for axis in sorted(axes))
         rows.append((keys, prod(cube.shape[axis] for axis in axes), *marginal_errors(cube, axes)))
-    columns = [("keys", "VARCHAR"), ("groups", "BIGINT"), *((f"error of {name}", "DOUBLE") for name in _numbers(cube))]
+    columns = [
+        ("keys", "VARCHAR"),
+        ("groups", "BIGINT"),
+        *((f"error of {name}", "DOUBLE") for name in numbers_of(cube)),
+    ]
     return tuple(columns), rows
 
 
-def _numbers(cube: StoredCube) -> list[str]:
+def numbers_of(cube: StoredCube) -> list[str]:
+    """The numbers that a cube holds of each group, in words."""
     return ["COUNT(*)", *(f"SUM({one.told})" for one in cube.statistics[1:])]
 
 
@@ -309,7 +314,7 @@ def _told(cube: StoredCube, is_stored: bool) -> Iterator[str]:
     for axes in _marginals(cube):
         told = listed([cube.told[axis] for axis in sorted(axes)]) if axes else "nothing"
         errors = (
-            f"{name} +-{width:.3g}" for name, width in zip(_numbers(cube), marginal_errors(cube, axes), strict=True)
+            f"{name} +-{width:.3g}" for name, width in zip(numbers_of(cube), marginal_errors(cube, axes), strict=True)
         )
         yield f"  by {told}, {counted(prod(cube.shape[axis] for axis in axes), 'group')}: {', '.join(errors)}"
 
@@ -324,7 +329,7 @@ def table(world: World) -> PublicTable:
 def _row(cube: StoredCube, world: World) -> Sequence[object]:
     epsilon, delta, rho = (float(amount) for amount in cube.price)
     worst = max(marginal_errors(cube, axes)[0] for axes in _marginals(cube))
-    numbers = ", ".join(_numbers(cube))
+    numbers = ", ".join(numbers_of(cube))
     moment = cube.time.partition("+")[0]
     sizes = (cube.ways, prod(cube.shape))
     return (cube.name, ", ".join(cube.told), numbers, *sizes, epsilon, delta, rho, worst, moment, _current(cube, world))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from dpsql.accounting.cubes import CubeNames
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.reporting import report
 from dpsql.accounting.spending import BudgetTotal
@@ -13,6 +14,7 @@ from dpsql.core.escaping import harmless
 from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema.model import Schema
+from dpsql.session.cubes import numbers_of
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
 
@@ -41,7 +43,7 @@ def of_owner(schema: Schema, ledger: Ledger, session: Session) -> Message:
         ],
         "failures": [{"charge": one.charge, "time": one.time, "analyst": one.analyst, "kind": one.kind} for one in found.failures],
         "versions": _rows(session.execute("SHOW VERSIONS")),
-        "cubes": _rows(session.execute("SELECT name, keys, numbers, epsilon, made FROM dpsql.cubes ORDER BY name")),
+        "cubes": _cubes(schema, ledger),
     }  # fmt: skip
 
 
@@ -72,6 +74,13 @@ def of_analyst(schema: Schema, analyst: str, session: Session) -> Message:
         "versions": [],
         "cubes": [],
     }  # fmt: skip
+
+
+def _cubes(schema: Schema, ledger: Ledger) -> Json:
+    """Everybody's cubes: where answers are not shared each analyst has their own, and sees no other."""
+    whose = [""] if schema.privacy.shared_answers else [one.name for one in schema.analysts or ()]
+    found = sorted((cube for name in whose for cube in CubeNames(ledger, name).all()), key=lambda cube: cube.name)
+    return [[c.name, ", ".join(c.told), ", ".join(numbers_of(c)), float(c.price[0]), c.time] for c in found]
 
 
 def _total(one: BudgetTotal) -> Json:

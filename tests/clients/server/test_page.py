@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.clients.server.answering import Answering
+from dpsql.clients.server.frames import Message
 from tests.support.served import PASSWORD, ROOT, dataset, served
 
 PAGE = ROOT / "grammar_notes" / "server" / "serving.md"
@@ -40,6 +42,25 @@ def test_the_page_shows_what_psql_prints(tmp_path: Path) -> None:
             environment = {**os.environ, "PGPASSWORD": PASSWORD, "PAGER": "cat"}
             done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
             assert masked(done.stdout + done.stderr) == masked(output)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_owners_report_has_everybodys_cubes(tmp_path: Path, shared: bool) -> None:
+    path = dataset(tmp_path)
+    text = path.read_text().replace("[privacy]", f"[privacy]\nshared_answers = {str(shared).lower()}")
+    path.write_text(text)
+    told: list[Message] = []
+    with Answering(path) as answering:
+        for name, key in (("bob", "site"), ("alice", "plan")):
+            cube = f"CREATE PRIVATE CUBE of_{name} AS SELECT {key}, COUNT(*) FROM person GROUP BY CUBE ({key})"
+            answering.answer({"op": "execute", "analyst": name, "sql": cube}, lambda part: None)
+        answering.answer({"op": "report", "owner": True}, told.append)
+    (report,) = told
+    cubes = report["cubes"]
+    assert isinstance(cubes, list)
+    assert [one[:4] for one in cubes if isinstance(one, list)] == [
+        ["of_alice", "plan", "COUNT(*)", 1.0], ["of_bob", "site", "COUNT(*)", 1.0]
+    ]  # fmt: skip
 
 
 def test_the_example_starts(tmp_path: Path) -> None:
