@@ -12,7 +12,8 @@ import socket
 import ssl
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,7 @@ class Http:
             Route("/metrics", self._walled(self.metrics), methods=["GET"]),
             Route("/", self._walled(self.page), methods=["GET"]),
             Route("/v1/{dataset}/schema", self._walled(self.schema), methods=["GET"]),
-            Route("/v1/{dataset}/statements/{key}", self._walled(self.cancel), methods=["DELETE"]),
+            Route("/v1/{dataset}/statements/{key:path}", self._walled(self.cancel), methods=["DELETE"]),
         ]
         for op in bodies.OPERATIONS:
             found.append(Route(f"/v1/{{dataset}}/{op}", self._walled(self._asking(op)), methods=["POST"]))
@@ -156,7 +157,8 @@ class Http:
         reports = []
         for one in await self._callers(request):
             asked: Message = {"op": "report", "analyst": one.user, "owner": one.user == OWNER}
-            told = (await one.pool.ask(asked, Asked())).head
+            with self._one_more(one):
+                told = (await one.pool.ask(asked, Asked())).head
             lines = [told for told in self.front.activity.newest if told.dataset == one.dataset]
             own = lines if one.user == OWNER else [told for told in lines if told.user == one.user]
             reports.append(page.DatasetReport(told, own, one.user == OWNER))
@@ -164,7 +166,8 @@ class Http:
 
     async def schema(self, request: Request) -> Response:
         one = await self.analyst(request)
-        return bodies.told((await one.pool.ask({"op": "schema", "analyst": one.user}, Asked())).head)
+        with self._one_more(one):
+            return bodies.told((await one.pool.ask({"op": "schema", "analyst": one.user}, Asked())).head)
 
     async def cancel(self, request: Request) -> Response:
         """End what this analyst asked with a key; nothing where it has ended."""
@@ -175,16 +178,22 @@ class Http:
     def _asking(self, op: str) -> Handler:
         async def ask(request: Request) -> Response:
             one = await self.analyst(request)
-            if self.of_user[one.user] >= int(str(self.front.told["most_of_user"])):
-                raise error(802, "this user asks as much at once as one may", hint="wait for an answer")
-            self.of_user[one.user] += 1
-            try:
+            with self._one_more(one):
                 return await self._answered(op, one, request)
-            finally:
-                self.of_user[one.user] -= 1
-                self.of_user += Counter()
 
         return ask
+
+    @contextmanager
+    def _one_more(self, one: Caller) -> Iterator[None]:
+        """One more request for the workers, as long as it lasts. Raises 802 where somebody asks as much at once as one may."""
+        if self.of_user[one.user] >= int(str(self.front.told["most_of_user"])):
+            raise error(802, "this user asks as much at once as one may", hint="wait for an answer")
+        self.of_user[one.user] += 1
+        try:
+            yield
+        finally:
+            self.of_user[one.user] -= 1
+            self.of_user += Counter()
 
     async def analyst(self, request: Request) -> Caller:
         """An analyst, by a bearer token: a browser that knows a password sends that with whatever page made it ask."""

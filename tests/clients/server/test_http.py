@@ -197,15 +197,15 @@ def test_the_same_key_at_once_is_charged_once(server: Served, alice: str) -> Non
 def test_cancel(server: Served, alice: str) -> None:
     told: list[bytes] = []
     words = ("POST", "/v1/randhie/execute", alice, {"sql": PUBLIC})
-    thread = threading.Thread(target=lambda: told.append(say(server, *words, Idempotency_Key="slow")[1]))
+    thread = threading.Thread(target=lambda: told.append(say(server, *words, Idempotency_Key="slow/1")[1]))
     thread.start()
     bob = server.token("bob")
     while thread.is_alive():
         # nobody but the analyst ends it
-        assert say(server, "DELETE", "/v1/randhie/statements/slow", bob)[0] == 200
+        assert say(server, "DELETE", "/v1/randhie/statements/slow/1", bob)[0] == 200
         time.sleep(0.3)
         if thread.is_alive():
-            say(server, "DELETE", "/v1/randhie/statements/slow", alice)
+            say(server, "DELETE", "/v1/randhie/statements/slow/1", alice)
         thread.join(0.3)
     assert code(told[0]) == "DPSQL-703"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -10,11 +11,15 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import duckdb
 import pytest
 
 import dpsql
+from dpsql.clients.server.front import Front
+from dpsql.clients.server.pool import Pool
 from dpsql.core.errors import Error
 from tests.clients.server.test_ends import CHARGED
 from tests.clients.server.test_http import ask, say
@@ -46,6 +51,45 @@ def attempts(path: Path, how: str) -> dict[str, dict[str, str]]:
     assert done.returncode == 0, done.stderr
     found: dict[str, dict[str, str]] = json.loads(done.stdout)
     return found
+
+
+@pytest.mark.parametrize("what", ["schema", "page", "execute"])
+def test_nobody_keeps_more_workers_busy_than_they_may(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is that they ask: here one request at once."""
+    from dpsql.clients.server import http
+    from dpsql.clients.server.pool import Reply
+
+    async def both() -> str:
+        held = asyncio.Event()
+
+        async def wait(*_: object) -> Reply:
+            await held.wait()
+            return Reply({})
+
+        alice = http.Caller("randhie", "alice", cast(Pool, SimpleNamespace(ask=wait)))
+
+        async def alone(*_: object) -> http.Caller:
+            return alice
+
+        async def all_of_them(*_: object) -> list[http.Caller]:
+            return [alice]
+
+        monkeypatch.setattr(http.Http, "analyst", alone)
+        monkeypatch.setattr(http.Http, "_callers", all_of_them)
+        monkeypatch.setattr(http.Http, "_answered", wait)
+        front = SimpleNamespace(told={"most_of_user": 1}, activity=SimpleNamespace(newest=[]))
+        one = http.Http(cast(Front, front))
+        handler = one._asking("execute") if what == "execute" else getattr(one, what)
+        first = asyncio.ensure_future(handler(None))
+        await asyncio.sleep(0)
+        with pytest.raises(Error) as raised:
+            await handler(None)
+        held.set()
+        await first
+        await handler(None)
+        return raised.value.code
+
+    assert asyncio.run(both()) == "DPSQL-802"
 
 
 def test_a_front_that_breaks_out_reaches_nothing(folder: Path) -> None:
