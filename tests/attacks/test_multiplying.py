@@ -23,7 +23,7 @@ from dpsql.planner.resolve import unique
 from dpsql.session.session import Session
 from tests.attacks.observing import ordinary
 from tests.support import clinic, staging
-from tests.support.nested_neighbours import _Bench
+from tests.support.nested_neighbours import Bench
 from tests.support.nested_tables import MORE_TABLES, PUBLIC
 from tests.support.noise import RecordedNoise
 from tests.support.opened import clinic_data
@@ -55,18 +55,18 @@ def row_session() -> Iterator[Session]:
 
 
 @pytest.fixture(scope="module")
-def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, _Bench]]:
+def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Bench]]:
     """Neighbouring databases for each unit; other ones for every statement."""
     chance = random.Random("multiplying")
     found = {
-        unit: _Bench(staging.schema(tmp_path_factory.mktemp(unit), unit=unit), chance) for unit in ("patient", "row")
+        unit: Bench(staging.schema(tmp_path_factory.mktemp(unit), unit=unit), chance) for unit in ("patient", "row")
     }
     yield found
     for bench in found.values():
         bench.__exit__()
 
 
-def claimed(bench: _Bench, sql: str) -> list[int]:
+def claimed(bench: Bench, sql: str) -> list[int]:
     """The claimed l1 of every measure, after one person was taken away from several databases. Raises Violation."""
     compiled = compile_statement(parse(sql), Options(), bench.schema, bench.types)
     for _ in range(DATABASES):
@@ -228,9 +228,7 @@ UNIQUE = [
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("sql", UNIQUE)
-def test_what_is_unique_is_joined_and_multiplies_nothing(
-    sql: str, session: Session, benches: dict[str, _Bench]
-) -> None:
+def test_what_is_unique_is_joined_and_multiplies_nothing(sql: str, session: Session, benches: dict[str, Bench]) -> None:
     assert session.execute(sql).rows
     assert set(claimed(benches["patient"], sql)) == {1}
 
@@ -254,7 +252,7 @@ BY_UNIT = "EXISTS (SELECT 1 FROM visit w WHERE w.patient_id = v.patient_id AND w
         (f"SELECT COUNT(*) FROM (SELECT DISTINCT v.patient_id, {BY_UNIT} AS e FROM visit v) t", 1),
     ],
 )
-def test_exists_is_constant_only_where_its_links_are(sql: str, groups: int, benches: dict[str, _Bench]) -> None:
+def test_exists_is_constant_only_where_its_links_are(sql: str, groups: int, benches: dict[str, Bench]) -> None:
     """By the key of a visit it differs from visit to visit; by the unit alone it is one fact about the person."""
     assert claimed(benches["patient"], sql) == [groups]
 
@@ -275,7 +273,7 @@ def test_exists_is_constant_only_where_its_links_are(sql: str, groups: int, benc
         ("SELECT COUNT(*) FROM item i LEFT JOIN visit v ON v.visit_id = i.visit_id", 4),
     ],
 )  # fmt: skip
-def test_rows_without_a_match_count(sql: str, rows: int, benches: dict[str, _Bench]) -> None:
+def test_rows_without_a_match_count(sql: str, rows: int, benches: dict[str, Bench]) -> None:
     """A person of 3 visits and 4 items: 4 items at one visit, and 2 visits without any, are 6 rows.
 
     The bench runs the SQL that enforces the limit, and the shorter one for verified data, beside each other.
@@ -324,12 +322,12 @@ def test_a_row_that_is_its_own_unit_is_not_repeated(sql: str, row_session: Sessi
         joined("SELECT DISTINCT region AS x FROM place"),
     ],
 )
-def test_a_row_meets_one_row_of_a_key(sql: str, row_session: Session, benches: dict[str, _Bench]) -> None:
+def test_a_row_meets_one_row_of_a_key(sql: str, row_session: Session, benches: dict[str, Bench]) -> None:
     assert row_session.execute(sql).rows
     assert claimed(benches["row"], sql) == [1]
 
 
-def test_a_person_meets_as_many_rows_as_were_declared(benches: dict[str, _Bench]) -> None:
+def test_a_person_meets_as_many_rows_as_were_declared(benches: dict[str, Bench]) -> None:
     assert claimed(benches["patient"], "SELECT COUNT(*) FROM patient p JOIN place q ON q.region = p.site") == [2]
 
 

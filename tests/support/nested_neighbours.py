@@ -51,14 +51,14 @@ class NestedCases:
         schemas = [
             modest(staging.schema(self.folder, unit=self.unit, accounting=accounting)) for accounting in ACCOUNTINGS
         ]
-        with _Bench(schemas[0], chance) as bench:
+        with Bench(schemas[0], chance) as bench:
             while self.checked < count:
                 bench.schema = chance.choice(schemas)
                 bench.refill()
                 for _ in range(12):
                     self._one(bench, chance)
 
-    def _one(self, bench: _Bench, chance: random.Random) -> None:
+    def _one(self, bench: Bench, chance: random.Random) -> None:
         sql, used = nested(chance, row_level=self.unit == "row", close=self.close)
         compiled = accepted(sql, bench.schema, bench.types, bench.types.sandbox)
         if compiled is None:
@@ -70,7 +70,7 @@ class NestedCases:
         self.tally.update({word: len(compiled.releases) for word in used})
 
 
-class _Bench:
+class Bench:
     """Two pairs of neighbouring databases, each database in a connection of its own: one wild, one as declared.
 
     The neighbours have their rows in another order, and more threads: neither may show.
@@ -84,7 +84,7 @@ class _Bench:
         self.declared = (staging.opened(schema, threads=1), staging.opened(schema, threads=1))
         self.gone: dict[str, object] = {}
 
-    def __enter__(self) -> _Bench:
+    def __enter__(self) -> Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -109,7 +109,7 @@ class _Bench:
         if any(part.verified or any(t.verified for t in part.histograms) for part in compiled.releases):
             self._check_verified(sql, compiled)
 
-    def _bound(self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...]) -> None:
+    def bound(self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...]) -> None:
         """Compute the input tables on the first database, and show them to both."""
         if not compiled.bounds:
             return
@@ -131,7 +131,7 @@ class _Bench:
                 load_beside(connection, table)
 
     def _check_pair(self, sql: str, compiled: Compiled, pair: tuple[duckdb.DuckDBPyConnection, ...], name: str) -> None:
-        self._bound(sql, compiled, pair)
+        self.bound(sql, compiled, pair)
         for part in (p for p in compiled.releases if p.release.parts):
             one, other = (exact(connection, part, sql) for connection in pair)
             compare_all(part, one, other, sql)
@@ -144,7 +144,7 @@ class _Bench:
 
     def _check_verified(self, sql: str, compiled: Compiled) -> None:
         """On data that is as declared the shorter SQL gives the same sums, and so moves as little."""
-        self._bound(sql, compiled, self.declared)
+        self.bound(sql, compiled, self.declared)
         for part in compiled.releases:
             for connection in self.declared:
                 tallies.check_verified(connection, part, sql)

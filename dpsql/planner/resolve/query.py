@@ -32,8 +32,9 @@ from dpsql.planner.resolve.sources import Source, glance, items, public_values, 
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement
 from dpsql.planner.resolve.subqueries import Subqueries
 from dpsql.planner.resolve.syntax import check_no_unnest, parts_of, replaced, unnests, unparenthesised, where_parts
+from dpsql.planner.resolve.tiles import with_tiles
 from dpsql.planner.resolve.unit_groups import unit_groups
-from dpsql.planner.resolve.unit_windows import has_windows, unit_windows
+from dpsql.planner.resolve.unit_windows import has_windows, unit_windows, windows_of
 from dpsql.planner.resolve.unnests import in_from, with_elements
 from dpsql.relations.joins import left_join
 from dpsql.relations.per_unit import union_all
@@ -170,6 +171,7 @@ def private_select(statement: Statement, select: exp.Select, sources: dict[int, 
 
     Raises 301, 302 (rows or groups of people shown), 402 (joins and subqueries), 1xx (names, types, misplaced aggregates).
     """
+    written = select
     select, correlated = decorrelate(statement, select, sources, env)
     nested = Subqueries(statement, env)
     source, scope, conditions = _rows(statement, select, sources, correlated, nested, env)
@@ -177,7 +179,7 @@ def private_select(statement: Statement, select: exp.Select, sources: dict[int, 
     nodes = grouping(select, scope)
     aggregated = any(is_aggregate(part) for p in _shown(select) for part in parts_of(p))
     if not nodes and not aggregated and select.args.get("group") is None:
-        return _row_level(statement, select, source, scope, env)
+        return _row_level(statement, select, written, source, scope, env)
     check_no_unnest(select)
     keys = group_keys(nodes, scope)
     if _hold_unit([key.scalar for key in keys], source):
@@ -286,8 +288,13 @@ def _restricted(source: Relation, scope: Scope, conditions: list[Scalar]) -> tup
 # --- private results ----------------------------------------------------------------------------------------------
 
 
-def _row_level(statement: Statement, select: exp.Select, source: Relation, scope: Scope, env: Env) -> Query:
-    """The rows themselves, through the SELECT list; windows within a unit are computed first."""
+def _row_level(
+    statement: Statement, select: exp.Select, written: exp.Select, source: Relation, scope: Scope, env: Env
+) -> Query:
+    """The rows themselves, through the SELECT list; windows within a unit are computed first.
+
+    written  the SELECT before its subqueries were made joins
+    """
     if env.top:
         note = ruled_out(statement, source, Listed(()))
         if note is not None:
@@ -297,6 +304,8 @@ def _row_level(statement: Statement, select: exp.Select, source: Relation, scope
             raise shown_row_by_row(select, source, scope)
         return release(statement, alike, source, scope, group_keys(grouping(alike, scope), scope), env)
     _refuse_limit(select)
+    if any(isinstance(window.this, exp.Ntile) for window in windows_of(select)):
+        select = with_tiles(statement, select, written, scope)
     if unnests(select):
         source, scope = with_elements(statement, select, source, scope)
     elif has_windows(select):

@@ -28,6 +28,9 @@ _ENDS: dict[type[exp.Expression], str] = {exp.FirstValue: "first_value", exp.Las
 _BY_PLACE = (exp.RowNumber, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 """Functions whose value a tie would leave to chance."""
 _TOTALS: tuple[Exact, ...] = ("sum", "avg", "min", "max")
+_OF_RANKS = (exp.Rank, exp.DenseRank, exp.RowNumber, exp.PercentRank, exp.CumeDist, exp.Ntile)
+_BY_UNIT = "write PARTITION BY the privacy unit, or aggregate first"
+_BY_RANK = "write PARTITION BY the privacy unit, or NTILE(10) OVER (ORDER BY x), which cuts at released values"
 _ADVICE = "use ROW_NUMBER, RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX"
 
 HINT = "what to write instead of this window"
@@ -35,10 +38,10 @@ HINT = "what to write instead of this window"
 
 
 def has_windows(select: exp.Select) -> bool:
-    return bool(_windows(select))
+    return bool(windows_of(select))
 
 
-def _windows(select: exp.Select) -> list[exp.Window]:
+def windows_of(select: exp.Select) -> list[exp.Window]:
     qualify = select.args.get("qualify")
     nodes = [*select.expressions, *([qualify.this] if qualify is not None else [])]
     return [part for node in nodes for part in parts_of(node) if isinstance(part, exp.Window)]
@@ -49,11 +52,10 @@ def unit_windows(statement: Statement, select: exp.Select, source: Relation, sco
 
     Raises 402 where a window looks beyond one unit.
     """
-    nodes = _windows(select)
-    named = {w.this.name.lower(): w for w in select.args.get("windows") or [] if isinstance(w.this, exp.Identifier)}
+    nodes = windows_of(select)
     source, scope = _settled(statement, source, scope, {s.tree for s in _read(select, scope)})
     read = _read(select, scope)
-    computed = [_computed(_whole(n, named), n, source, scope, read) for n in nodes]
+    computed = [_computed(whole_window(n, select), n, source, scope, read) for n in nodes]
     different = {c.tree: c for c in computed}
     narrowed = tuple(replace(c, scalar=scope.adjusted(c.scalar)) for c in source.columns)
     alias = statement.alias("unit_windows")
@@ -101,8 +103,13 @@ def _settled(statement: Statement, source: Relation, scope: Scope, read: set[Nod
     return relation, moved(scope, replace(source, columns=columns), relation)
 
 
-def _whole(window: exp.Window, named: dict[str, exp.Expression]) -> exp.Expression:
+def whole_window(window: exp.Window, select: exp.Select) -> exp.Expression:
     """A window with what it takes over from the named one that it is written upon."""
+    named = select.args.get("windows") or ()
+    return _whole(window, {w.this.name.lower(): w for w in named if isinstance(w.this, exp.Identifier)})
+
+
+def _whole(window: exp.Window, named: dict[str, exp.Expression]) -> exp.Expression:
     base = named.get(window.alias.lower()) if window.args.get("alias") else None
     if base is None:
         return window
@@ -134,7 +141,7 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
         raise error(
             402,
             "a window over rows of more than one person would show them to each other",
-            hint=node.meta.get(HINT, "write PARTITION BY the privacy unit, or aggregate first"),
+            hint=node.meta.get(HINT, _BY_RANK if type(function) in _OF_RANKS else _BY_UNIT),
             span=span_of(node),
         )
     assert unit is not None
