@@ -12,10 +12,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-MOST = 128
+MOST = 2_048
 """Answers that are kept."""
 MOST_ROWS = 10_000
 """Of an answer that is kept."""
+MOST_HELD = 100_000
+"""Rows of all that are kept."""
+MOST_PLANS, LONGEST_PLANNED = 256, 10_000
+"""Plans that are kept, and [characters] of the text of one."""
 
 Kept = TypeVar("Kept")
 Charges = Callable[[Sequence[str]], Sequence[int | None]]
@@ -28,6 +32,24 @@ class _Entry(Generic[Kept]):
     kept: Kept
     fingerprints: tuple[str, ...]
     charges: tuple[int | None, ...]
+    rows: int
+
+
+class Newest(Generic[Kept]):
+    """Plans by what was asked, as many as may be kept."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Hashable, Kept] = OrderedDict()
+
+    def get(self, asked: Hashable) -> Kept | None:
+        if asked in self._known:
+            self._known.move_to_end(asked)
+        return self._known.get(asked)
+
+    def put(self, asked: Hashable, kept: Kept) -> None:
+        self._known[asked] = kept
+        if len(self._known) > MOST_PLANS:
+            self._known.popitem(last=False)
 
 
 class Shelf(Generic[Kept]):
@@ -39,6 +61,7 @@ class Shelf(Generic[Kept]):
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, _Entry[Kept]] = OrderedDict()
+        self._rows = 0
 
     def get(self, asked: Hashable, charges_of: Charges) -> Kept | None:
         """The kept answer, if the stored answers are those that it was made of."""
@@ -46,15 +69,21 @@ class Shelf(Generic[Kept]):
         if entry is None:
             return None
         if tuple(charges_of(entry.fingerprints)) != entry.charges:
-            del self._entries[asked]
+            self._drop(asked)
             return None
         self._entries.move_to_end(asked)
         return entry.kept
 
-    def put(self, asked: Hashable, kept: Kept, fingerprints: tuple[str, ...], charges_of: Charges) -> None:
-        self._entries[asked] = _Entry(kept, fingerprints, tuple(charges_of(fingerprints)))
-        if len(self._entries) > MOST:
-            self._entries.popitem(last=False)
+    def put(self, asked: Hashable, kept: Kept, fingerprints: tuple[str, ...], charges_of: Charges, rows: int) -> None:
+        self._drop(asked)
+        self._entries[asked] = _Entry(kept, fingerprints, tuple(charges_of(fingerprints)), rows)
+        self._rows += rows
+        while len(self._entries) > MOST or self._rows > MOST_HELD:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, asked: Hashable) -> None:
+        entry = self._entries.pop(asked, None)
+        self._rows -= entry.rows if entry is not None else 0
 
 
 class Recent(Generic[Kept]):
@@ -76,12 +105,18 @@ class Recent(Generic[Kept]):
             return self._shelf.get((self._versions, asked), self._charges_of)
         return found
 
-    def put(self, asked: Hashable, kept: Kept, fingerprints: tuple[str, ...], *, for_all: bool = False) -> None:
-        """Keep an answer. for_all  whether nothing in it is of whoever asked"""
+    def put(
+        self, asked: Hashable, kept: Kept, fingerprints: tuple[str, ...], *, rows: int = 1, for_all: bool = False
+    ) -> None:
+        """Keep an answer.
+
+        rows     that it has
+        for_all  whether nothing in it is of whoever asked
+        """
         if for_all and self._shelf is not None:
-            self._shelf.put((self._versions, asked), kept, fingerprints, self._charges_of)
+            self._shelf.put((self._versions, asked), kept, fingerprints, self._charges_of, rows)
         else:
-            self._own.put(asked, kept, fingerprints, self._charges_of)
+            self._own.put(asked, kept, fingerprints, self._charges_of, rows)
 
 
 def asked_for(sql: str, parameters: Sequence[object] | Mapping[str, object], options: object) -> Hashable | None:

@@ -96,7 +96,7 @@ class Guarding:
         self._audit: Audit | None = None
         self._packs: Packs | None = None
         self._last = self._forgotten = self._late = 0
-        self._known_to_pass: OrderedDict[Hashable, Judged] = OrderedDict()
+        self._known_to_pass: OrderedDict[Hashable, Judged] = sample.passed
 
     @property
     def policy(self) -> Policy:

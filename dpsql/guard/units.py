@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -61,6 +63,7 @@ class SampleUnits(Walled):
     views     that show the public tables, and
     files     all that these read
     loaded    the public tables where they cannot be shown so
+    passed    what a guard knows of statements that pass by these units alone, whoever asked them
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class SampleUnits(Walled):
         private = [table for table in schema.tables if not table.public]
         self._private = {shown: table for table in private for shown in (table.name, with_unit(table.name))}
         self._stored: dict[str, dict[str, _Shown]] = {}
+        self.passed: OrderedDict[Hashable, Any] = OrderedDict()
 
     @property
     def scale(self) -> float:

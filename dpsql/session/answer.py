@@ -6,7 +6,7 @@ has touched data: its errors are constant text, and the charge stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,7 +14,7 @@ from dpsql.accounting.amounts import at_most
 from dpsql.accounting.charging import statement_of
 from dpsql.accounting.cubes import StoredCube
 from dpsql.answers.look_up import Held, Missing
-from dpsql.answers.recent import MOST_ROWS, asked_for, is_plain
+from dpsql.answers.recent import LONGEST_PLANNED, MOST_ROWS, asked_for, is_plain
 from dpsql.core import cancellation
 from dpsql.core.columns import ResultRows
 from dpsql.core.errors import BudgetError, Error, error
@@ -56,7 +56,7 @@ def answer(text: str, parameters: Parameters, world: World, key: str = "") -> An
         world.sandbox.still_there(kept.public)
         return replace(kept, rows=list(kept.rows), receipt=world.receipt(NO_LOSS), cached=True, releases=0)
     with cancellation.current().planning():
-        statement = read(text, parameters, world)
+        statement, bounded = _read(text, parameters, asked, world)
         if isinstance(statement, Explain | Setting | Catalog):
             return _without_releases(statement, world)
     if not isinstance(statement, Query):
@@ -65,7 +65,7 @@ def answer(text: str, parameters: Parameters, world: World, key: str = "") -> An
             return asked_cube
         return cubes.named(asked_cube, _bought(asked_cube.planned, (), world, key), world)
     with cancellation.current().planning():
-        bounded = _bounded(statement, world)
+        bounded = bounded or _kept_plan(statement, asked, world)
         read_off = cubes.at_once(statement, bounded, world) if world.stored.cubes.names.all() else None
         planned = read_off.planned if read_off is not None else _judged(statement, bounded, world)
         columns = describe(planned.plan, statement.plain, world.catalog, world.sandbox)
@@ -82,7 +82,7 @@ def answer(text: str, parameters: Parameters, world: World, key: str = "") -> An
             own = [world.stored.fingerprint(part) for part in planned.plan.releases if part.release.parts]
             names = tuple(dict.fromkeys([*found.fingerprints, *own]))
             kept = replace(found, rows=list(found.rows))
-            world.recent.put(asked, kept, names, for_all=_is_for_all(found, bought.held))
+            world.recent.put(asked, kept, names, rows=len(kept.rows), for_all=_is_for_all(found, bought.held))
         return found
     raise _with_prospect(refused, planned, world).with_traceback(None)
 
@@ -203,6 +203,24 @@ def read(text: str, parameters: Parameters, world: World) -> Parsed:
 def plan(query: Query, world: World) -> Planned:
     """A query up to its noise: names and types, what one unit may contribute, whom it asks about, and noise for the price."""
     return _judged(query, _bounded(query, world), world)
+
+
+def _read(text: str, parameters: Parameters, asked: Hashable | None, world: World) -> tuple[Parsed, Bounded | None]:
+    """The statement, and what one unit may contribute where this thread planned the same before."""
+    known = world.commons.plans.get((world.versions, asked)) if asked is not None else None
+    if known is None:
+        return read(text, parameters, world), None
+    # keys are listed from public tables, which are read in place
+    world.sandbox.still_there([table.name for table in world.schema.tables if table.public])
+    return known
+
+
+def _kept_plan(query: Query, asked: Hashable | None, world: World) -> Bounded:
+    """A query with what one unit may contribute to it, kept for whoever asks the same."""
+    bounded = _bounded(query, world)
+    if asked is not None and bounded.blocks and not query.timed and len(query.sql) <= LONGEST_PLANNED:
+        world.commons.plans.put((world.versions, asked), (query, bounded))
+    return bounded
 
 
 def _bounded(query: Query, world: World) -> Bounded:

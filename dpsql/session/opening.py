@@ -6,13 +6,12 @@ from pathlib import Path
 
 from dpsql.accounting.charging import budget_of
 from dpsql.accounting.ledger import Ledger
-from dpsql.answers.recent import Shelf
 from dpsql.core.errors import error
 from dpsql.dataset.sharing import SHARED
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.schema.model import RESERVED, Analyst, Schema
 from dpsql.schema.toml import read_schema
-from dpsql.session.result import Answer
+from dpsql.session.commons import Commons
 from dpsql.session.session import Session
 
 
@@ -45,12 +44,12 @@ def open_session(
     analyst: str | None,
     ledger: str | Path | None,
     noise: NoiseSource | None = None,
-    shelf: Shelf[Answer] | None = None,
+    commons: Commons | None = None,
 ) -> Session:
     """Read the schema, open the ledger and the data, and find the analyst.
 
     noise   where randomness comes from; tests alone pass one
-    shelf   answers that sessions of this thread keep together; None: it keeps its own
+    commons of the sessions of this thread; None: it keeps its own
     Errors  504 the ledger keeps its promise by another accounting; else as Sharing.open
     """
     declared = schema if isinstance(schema, Schema) else read_schema(schema)
@@ -65,7 +64,7 @@ def open_session(
         opened.close()
         raise
     try:
-        return Session(dataset, opened, who, noise, shelf)
+        return Session(dataset, opened, who, noise, commons)
     except BaseException:
         dataset.close()
         opened.close()

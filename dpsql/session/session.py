@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dpsql.accounting.cubes import StoredCube
 from dpsql.accounting.ledger import Ledger
-from dpsql.answers.recent import Shelf
 from dpsql.core import cancellation
 from dpsql.core.cancellation import Cancellation, Worker, require_process
 from dpsql.core.errors import Error, error
@@ -25,6 +24,7 @@ from dpsql.release.staging import Columns
 from dpsql.schema.model import Analyst, Schema
 from dpsql.session import answer as stages
 from dpsql.session.answer import Parameters
+from dpsql.session.commons import Commons
 from dpsql.session.planned import About, Prospect
 from dpsql.session.result import Answer
 from dpsql.session.world import World
@@ -44,9 +44,9 @@ class Session:
         ledger: Ledger,
         analyst: Analyst,
         noise: NoiseSource | None = None,
-        shelf: Shelf[Answer] | None = None,
+        commons: Commons | None = None,
     ) -> None:
-        self._world = World(dataset, ledger, analyst, noise or SystemNoise(), shelf)
+        self._world = World(dataset, ledger, analyst, noise or SystemNoise(), commons)
         self._process = os.getpid()
         self._turn = threading.Lock()
         self._worker = Worker()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dpsql.accounting import remembered, spending
 from dpsql.accounting.ledger import Ledger
 from dpsql.answers.look_up import Stored
-from dpsql.answers.recent import Recent, Shelf
+from dpsql.answers.recent import Recent
 from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
 from dpsql.dataset.opening import VERSIONS_TABLE, Dataset, sandbox_memory, versions_table
@@ -30,6 +30,7 @@ from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.buying import Buying
 from dpsql.schema.model import RESERVED, Analyst, Schema
+from dpsql.session.commons import Commons
 from dpsql.session.result import Answer
 
 
@@ -39,10 +40,11 @@ class World:
     identities  of the declared schema
     settings    what SET has left, by the option's name; the later one decides
     recent      the newest answers
+    commons     of all sessions of the thread; its own where nothing is shared
     """
 
     def __init__(
-        self, dataset: Dataset, ledger: Ledger, analyst: Analyst, noise: NoiseSource, shelf: Shelf[Answer] | None
+        self, dataset: Dataset, ledger: Ledger, analyst: Analyst, noise: NoiseSource, commons: Commons | None
     ) -> None:
         self.dataset, self.ledger, self.analyst = dataset, ledger, analyst
         self.identities = Identities(dataset.schema)
@@ -50,13 +52,18 @@ class World:
         self.sandbox = Sandbox(sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.catalog = DeclaredTables(dataset.schema, sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.sandbox.share(dataset.engine, dataset.schema)
-        self.sample = sample_units(dataset, self.identities.whole, bought(dataset.schema, remembered.sizes(ledger)))
-        self.guard = Guarding(dataset.schema, ledger, analyst, self.sample, self._resolved)
         approved = dataset.tables, dataset.moved, dataset.older
+        self.versions = repr(approved)
+        shared = commons if dataset.schema.privacy.shared_answers else None
+        self._own = Commons()
+        self.commons = shared if shared is not None else self._own
+        self.sample = self._sample()
+        self.guard = Guarding(dataset.schema, ledger, analyst, self.sample, self._resolved)
         self.stored = Stored(ledger, dataset.schema, analyst, self.identities, *approved)
         self.release = Buying(dataset, ledger, analyst, self.stored, noise, self.guard, self.identities.whole)
-        shared = shelf if dataset.schema.privacy.shared_answers else None
-        self.recent: Recent[Answer] = Recent(self.stored.charges_of, shared, repr(approved))
+        self.recent: Recent[Answer] = Recent(
+            self.stored.charges_of, shared.answers if shared is not None else None, self.versions
+        )
 
     @property
     def schema(self) -> Schema:
@@ -89,6 +96,12 @@ class World:
         found = spending.tables(others, self.schema, self.ledger, self.analyst)
         return [*found, *(made() for name, made in own.items() if name in names)]
 
+    def _sample(self) -> SampleUnits:
+        known = bought(self.schema, remembered.sizes(self.ledger))
+        # public tables that are not shown in place are read through the engine, as long as that is open
+        public = self.versions, id(self.dataset.engine)
+        return self.commons.same(public, sample_units(self.dataset, self.identities.whole, known))
+
     def _resolved(self, text: str) -> Bounded:
         """A statement of the ledger anew, with what one unit may contribute."""
         statement = parse(text, ())
@@ -99,7 +112,7 @@ class World:
         return bound(asked, resolve(asked, self.schema, self.catalog, self.sandbox), self.schema)
 
     def close(self) -> None:
-        self.sample.close()
+        self._own.close()
         self.catalog.close()
         self.sandbox.close()
         self.dataset.close()

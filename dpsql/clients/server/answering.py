@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from dpsql.answers.recent import Shelf
 from dpsql.clients.dbapi.declared_json import pack_schema, shown_to
 from dpsql.clients.dbapi.packed import Json, pack, pack_error, packed_rows, read_parameters
 from dpsql.clients.server import reporting
@@ -18,6 +17,7 @@ from dpsql.mechanisms.prices import nominal
 from dpsql.plan.charges import Receipt
 from dpsql.planner.parse import Setting, parse
 from dpsql.schema.toml import read_schema
+from dpsql.session.commons import Commons
 from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
@@ -34,10 +34,10 @@ class Answering:
         self._schema = read_schema(schema)
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._set: dict[str, tuple[str, ...]] = {}
-        self._catalogs: dict[str, CatalogTables] = {}
         """Settings that the sessions have now."""
+        self._catalogs: dict[str, CatalogTables] = {}
         self._current: Session | None = None
-        self._shelf: Shelf[Answer] = Shelf()
+        self._commons = Commons()
 
     def __enter__(self) -> Answering:
         return self
@@ -45,6 +45,7 @@ class Answering:
     def __exit__(self, *_: object) -> None:
         for session in self._sessions.values():
             session.close()
+        self._commons.close()
 
     def shape(self) -> Message:
         """Open the data for the first analyst, and tell what is declared; or why it cannot be opened."""
@@ -88,7 +89,7 @@ class Answering:
 
     def _session(self, analyst: str) -> Session:
         if analyst not in self._sessions:
-            self._sessions[analyst] = open_session(self._schema, analyst, None, shelf=self._shelf)
+            self._sessions[analyst] = open_session(self._schema, analyst, None, commons=self._commons)
             self._set[analyst] = ()
             if len(self._sessions) > MOST_SESSIONS:
                 name, oldest = self._sessions.popitem(last=False)
