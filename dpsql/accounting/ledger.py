@@ -113,11 +113,19 @@ class Ledger:
         done = self.store.write(work)
         if done is None:
             return None
-        receipt, self._head = done
-        file = self._head_file
-        if file is not None:
-            chain.write_head(file, self._head)
-        return receipt
+        self._keep(done[1])
+        return done[0]
+
+    def remember(self) -> None:
+        """Write the newest charge beside the ledger, for processes that may write the ledger and no other file. Raises 704, 705."""
+        newest = self.store.moment(self._newest)
+        if newest != self._head:
+            self._keep(newest)
+
+    def _keep(self, head: Head) -> None:
+        self._head = head
+        if self._head_file is not None:
+            chain.write_head(self._head_file, head)
 
     def drop(self, holder: str) -> None:
         """Let go of a holder's claims: what they were for is stored, or failed."""
@@ -351,7 +359,7 @@ class Ledger:
 
     def _check_head(self, connection: sqlite3.Connection) -> None:
         """Raise 705 where a newer head is known than the ledger has, or another one. (The head is written after the charge.)"""
-        for head in {self._remembered(), self._head}:
+        for head in {reckoning.remembered(self._head_file), self._head}:
             if head.charge:
                 self._require(connection, head)
 
@@ -359,20 +367,6 @@ class Ledger:
         row = connection.execute(_LINK, (head.charge,)).fetchone()
         if row is None or row[0] != bytes.fromhex(head.link):
             raise problems.older(self.store.path, head.charge)
-
-    def _remembered(self) -> Head:
-        """The head beside the ledger. Raises 704, 705."""
-        file = self._head_file
-        if file is None:
-            return NO_HEAD
-        problem = problems.bad_head(str(file))
-        try:
-            found = chain.read_head(file)
-        except OSError as caught:
-            found, problem = None, problems.from_system(str(file), caught)
-        if found is None:
-            raise problem
-        return found
 
     @property
     def _head_file(self) -> Path | None:

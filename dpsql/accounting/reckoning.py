@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 
 from dpsql.accountants.filters import Promise
-from dpsql.accounting import layout, ran, rows
+from dpsql.accounting import layout, problems, ran, rows
 from dpsql.accounting.books import Books
+from dpsql.accounting.chain import NO_HEAD, Head, read_head
 from dpsql.accounting.rows import Charged
 from dpsql.accounting.store import Store
 from dpsql.accounting.totals import Spent
@@ -36,3 +38,17 @@ def as_if(store: Store, connection: sqlite3.Connection, budget: Budget) -> Books
             raise store.damaged()
         count(store, totals, row, portions, promise)
     return Books(store, connection, layout.now(), promise, totals)
+
+
+def remembered(file: Path | None) -> Head:
+    """The head in the file beside a ledger. Raises 704, 705."""
+    if file is None:
+        return NO_HEAD
+    problem = problems.bad_head(str(file))
+    try:
+        found = read_head(file)
+    except OSError as caught:
+        found, problem = None, problems.from_system(str(file), caught)
+    if found is None:
+        raise problem
+    return found

@@ -40,6 +40,7 @@ def _serve(given: Sequence[str]) -> int:
             certificate=options.tls_cert,
             key=options.tls_key,
             account=options.account,
+            oidc=options.oidc,
             workers=options.workers,
             log_statements=options.log_statements,
         ),
@@ -66,6 +67,7 @@ def serve_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--account", metavar="NAME", help="the system's account of the front, where root starts the server"
     )
+    parser.add_argument("--oidc", metavar="FILE", type=Path, help="issuer of tokens that stand for analysts over HTTP")
     parser.add_argument("--workers", metavar="N", type=_count, default=2, help="processes that answer, a dataset")
     parser.add_argument("--log-statements", action="store_true", help="write the text of statements to the log too")
     return parser

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import pwd
 import resource
 import struct
 import sys
@@ -120,6 +121,21 @@ def python_files() -> tuple[Path, ...]:
     )
     found = (ours, library, Path(sys.prefix), Path(sys.base_prefix), *packages, *system)
     return tuple(dict.fromkeys(path for path in found if path.exists()))
+
+
+def network_files() -> tuple[Path, ...]:
+    """Files that tell where a host is."""
+    names = ("resolv.conf", "hosts", "nsswitch.conf", "host.conf", "gai.conf", "services")
+    found = (Path("/etc", name) for name in names)
+    return tuple(path.resolve() for path in found if path.exists())
+
+
+def become(account: str) -> None:
+    """Give up root for another account of the system."""
+    found = pwd.getpwnam(account)
+    os.setgroups([])
+    os.setgid(found.pw_gid)
+    os.setuid(found.pw_uid)
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import pwd
 import secrets
 import socket
 import ssl
@@ -22,7 +20,7 @@ from dpsql.clients.server import codec, login
 from dpsql.clients.server.activity import Activity, Told
 from dpsql.clients.server.asking import Asking
 from dpsql.clients.server.codec import Broken
-from dpsql.clients.server.confinement import Reach, confine, python_files
+from dpsql.clients.server.confinement import Reach, become, confine, python_files
 from dpsql.clients.server.conversation import Conversation
 from dpsql.clients.server.frames import Lost, Message
 from dpsql.clients.server.habits import ClientState, habit
@@ -151,6 +149,9 @@ class Front:
         if asking is not None:
             asking.cancel()
 
+    def say(self, line: str) -> None:
+        say(line)
+
     def log(self, user: str, dataset: str, sql: str, state: str, price: str) -> None:
         """One line a statement: never its values, and its text only where the owner wants it."""
         line = Told.now(user, dataset, sql, state, price, with_text=self.told["log_statements"] is True)
@@ -182,7 +183,7 @@ def main(arguments: list[str]) -> int:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(str(told["certificate"]), str(told["key"]))
     if told["account"]:
-        _become(str(told["account"]))
+        become(str(told["account"]))
     say(*confine(Reach(read=python_files())))
     control = Control(socket.socket(fileno=int(str(told["control"]))))
     listener = socket.socket(fileno=int(str(told["listener"])))
@@ -196,14 +197,6 @@ def main(arguments: list[str]) -> int:
     except Lost:
         return 0
     return 0
-
-
-def _become(account: str) -> None:
-    """Give up root for another account of the system."""
-    found = pwd.getpwnam(account)
-    os.setgroups([])
-    os.setgid(found.pw_gid)
-    os.setuid(found.pw_uid)
 
 
 if __name__ == "__main__":

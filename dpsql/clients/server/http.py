@@ -23,8 +23,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from dpsql.clients.dbapi.packed import pack_error
-from dpsql.clients.server import bodies, page
+from dpsql.clients.dbapi.packed import Json, pack_error
+from dpsql.clients.server import bodies, frames, page
 from dpsql.clients.server.frames import Lost, Message
 from dpsql.clients.server.login import LOGIN_SECONDS
 from dpsql.clients.server.patient import PatientProtocol
@@ -34,6 +34,7 @@ from dpsql.clients.server.tokens import OWNER, digest
 from dpsql.core.errors import Error, error
 
 if TYPE_CHECKING:
+    from dpsql.clients.server.bearer import Bearers
     from dpsql.clients.server.front import Front
 
 LONGEST_BODY = 1024 * 1024
@@ -41,7 +42,7 @@ LONGEST_HEAD = 16 * 1024
 KNOWN_SECONDS = 1.0
 """For which a token that was looked up is known: so long a token that was removed may still hold."""
 MOST_KNOWN = 1000
-IDLE_SECONDS = 60
+IDLE_SECONDS, FETCH_SECONDS = 60, 90
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -60,9 +61,10 @@ class Denied(Exception):
 
 @dataclass(slots=True)
 class Http:
-    """All requests of one server."""
+    """All requests of one server. bearers  of an issuer's tokens, where one is declared"""
 
     front: Front
+    bearers: Bearers | None = None
     statements: Statements = field(default_factory=Statements)
     of_user: Counter[str] = field(default_factory=Counter)
     _known: OrderedDict[tuple[int, str], tuple[float, str | None]] = field(default_factory=OrderedDict)
@@ -109,16 +111,20 @@ class Http:
         index, pool = self.front.pools.get(dataset, (None, None))
         if token is None or index is None or pool is None:
             raise Denied
-        user = await self._holder(index, digest(token))
+        user = await self._holder(index, token)
         if user is None:
             raise Denied
         return Caller(dataset, user, pool)
 
-    async def _holder(self, index: int, hashed: str) -> str | None:
+    async def _holder(self, index: int, token: str) -> str | None:
+        hashed = digest(token)
         known = self._known.get((index, hashed))
         if known is not None and known[0] > time.monotonic():
             return known[1]
-        answer, _ = await self.front.control.ask({"op": "token", "dataset": index, "hash": hashed})
+        asked: Message = {"op": "token", "dataset": index, "hash": hashed}
+        if self.bearers is not None and token.count(".") == 2:
+            asked = {"op": "subject", "dataset": index, "subject": await self.bearers.subject(token)}
+        answer, _ = await self.front.control.ask(asked)
         user = answer.get("user")
         found = user if isinstance(user, str) else None
         self._known[index, hashed] = (time.monotonic() + KNOWN_SECONDS, found)
@@ -262,9 +268,32 @@ async def _body(request: Request) -> bytes:
     return found
 
 
+async def _bearers(front: Front) -> Bearers | None:
+    """Holders of the declared issuer's tokens, with its keys as they are now."""
+    declared = front.told["issuer"]
+    if not isinstance(declared, list):
+        return None
+    from dpsql.clients.server.bearer import Bearers
+
+    async def fetch() -> Json:
+        try:
+            _, reader, writer = await front.control.link({"op": "keys"})
+            async with asyncio.timeout(FETCH_SECONDS):
+                found = await frames.receive_async(reader)
+            writer.close()
+        except (Lost, TimeoutError):
+            return None
+        return found.get("keys")
+
+    bearers = Bearers(str(declared[0]), str(declared[1]), fetch)
+    if not await bearers.renew():
+        front.say(f"the keys of {declared[0]} could not be fetched; its tokens are refused until they can")
+    return bearers
+
+
 async def listen(front: Front, listener: socket.socket) -> None:
     """Answer HTTP on a socket from now on, until this process ends."""
-    http = Http(front)
+    http = Http(front, await _bearers(front))
     app = Starlette(routes=http.routes())
     config = uvicorn.Config(
         app, http=PatientProtocol, loop="asyncio", ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False,

@@ -52,6 +52,7 @@ class ServeOptions:
     users            one file of users for all datasets; None: each has its own beside its ledger
     certificate, key of TLS, in PEM; None: no TLS, which is for the loopback alone
     account          system's user that the front becomes, where root starts it
+    oidc             file that declares an issuer of tokens; None: there is none
     workers          processes that answer, a dataset
     most_clients     connections at once, and of one user
     """
@@ -63,6 +64,7 @@ class ServeOptions:
     certificate: Path | None = None
     key: Path | None = None
     account: str | None = None
+    oidc: Path | None = None
     workers: int = 2
     most_clients: int = 200
     most_of_user: int = 100
@@ -76,6 +78,9 @@ class ServeOptions:
             if self.certificate is None and place is not None and not place.is_loopback:
                 what = f"{place} can be reached from other machines, and without TLS anybody between reads the answers"
                 raise error(802, what, hint="write --tls-cert FILE --tls-key FILE, or listen on 127.0.0.1")
-        missing = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
+        if self.oidc is not None and self.http is None:
+            raise error(802, "tokens of an issuer come over HTTP alone", hint="write --http too")
+        needed = ("starlette", "uvicorn", *(("jwt", "cryptography") if self.oidc is not None else ()))
+        missing = [name for name in needed if importlib.util.find_spec(name) is None]
         if self.http is not None and missing:
             raise error(802, f"HTTP needs {' and '.join(missing)}", hint='write pip install "dpsql[server]"')

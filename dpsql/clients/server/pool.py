@@ -39,6 +39,16 @@ class Control:
         async with self._turn:
             return await asyncio.to_thread(self._asked, content)
 
+    async def link(self, content: Message) -> tuple[Message, asyncio.StreamReader, asyncio.StreamWriter]:
+        """The answer, and the way to a process that was started for it. Raises Lost where none was."""
+        told, passed = await self.ask(content)
+        if len(passed) != 1:
+            raise Lost
+        link = socket.socket(fileno=passed[0])
+        link.setblocking(False)
+        reader, writer = await asyncio.open_unix_connection(sock=link, limit=2**20)
+        return told, reader, writer
+
     def _asked(self, content: Message) -> tuple[Message, list[int]]:
         try:
             self._link.sendall(json.dumps(content).encode())
@@ -233,14 +243,8 @@ class Pool:
         return waiting.result()
 
     async def _new(self) -> tuple[WorkerLink, tuple[str, ...]]:
-        told, passed = await self._control.ask({"op": "worker", "dataset": self._dataset})
-        process = told.get("process")
-        if len(passed) != 1 or not isinstance(process, int):
-            raise Lost
-        link = socket.socket(fileno=passed[0])
-        link.setblocking(False)
-        reader, writer = await asyncio.open_unix_connection(sock=link, limit=2**20)
-        worker = WorkerLink(process, reader, writer)
+        told, reader, writer = await self._control.link({"op": "worker", "dataset": self._dataset})
+        worker = WorkerLink(int(str(told["process"])), reader, writer)
         try:
             opened = await worker.opened()
         except BaseException:

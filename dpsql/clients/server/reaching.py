@@ -10,7 +10,7 @@ from dpsql.accounting import chain
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import snapshot_folder
 from dpsql.clients.dbapi.packed import Json
-from dpsql.clients.server.confinement import python_files
+from dpsql.clients.server.confinement import network_files, python_files
 from dpsql.clients.server.users import SUFFIX
 from dpsql.dataset.binding import state_folder
 from dpsql.engines.registry import kind_for
@@ -30,6 +30,7 @@ def of_worker(schema: Schema, ledger: Ledger, spill: Path) -> dict[str, Json]:
     network = all(place.beside is None for place in kind_for(schema).places(schema))
     read = [
         *python_files(),
+        *(network_files() if network else ()),
         *_data(schema, file),
         chain.head_file(file),
         *filter(None, (snapshot_folder(ledger), state_folder())),

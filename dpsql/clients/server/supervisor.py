@@ -1,7 +1,7 @@
 """The process that `dpsql serve` starts as: it starts the front and, when that asks, workers, ends them, and tells verifiers of users.
 
-It speaks with nobody but the front, and answers four requests: a worker for a dataset, the end of a worker, the verifier of a name,
-whom a token stands for.
+It speaks with nobody but the front, and answers its requests: a worker for a dataset, the end of a worker, the verifier of a name,
+whom a token stands for, whom a subject of the declared issuer stands for, a process that fetches that issuer's keys.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from pathlib import Path
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi.packed import Json
 from dpsql.clients.server import reaching
+from dpsql.clients.server.oidc import Issuer, read_issuer
 from dpsql.clients.server.options import Address, ServeOptions
 from dpsql.clients.server.scram import Verifier
 from dpsql.clients.server.tokens import OWNER, holder_of, tokens_file
@@ -33,6 +35,7 @@ from dpsql.schema.toml import read_schema
 from dpsql.session.opening import default_ledger, ledger_identity
 
 PACKET = 65536
+ROLLED_BACK = "DPSQL-705"
 PAUSE_SECONDS = 1.0
 """Between two looks at the memory of the workers."""
 SPARE = 1_500_000_000
@@ -70,12 +73,15 @@ class Supervisor:
     told: Callable[[str], None]
     datasets: list[ServedDataset] = field(default_factory=list)
     workers: dict[int, RunningWorker] = field(default_factory=dict)
+    _issuer: Issuer | None = None
+    _fetching: subprocess.Popen[bytes] | None = None
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     _ended: bool = False
 
     def run(self) -> int:
         """Serve until SIGTERM or Ctrl-C. Output: the exit code. Raises dpsql's errors before anything is served."""
         self.options.check()
+        self._issuer = read_issuer(self.options.oidc) if self.options.oidc is not None else None
         for path in self.options.schemas:
             self.datasets.append(_served(path, self.options.users, self.datasets))
         control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -120,13 +126,16 @@ class Supervisor:
     # --- the front's requests -------------------------------------------------------------------------------------------
 
     def _attend(self, control: socket.socket) -> None:
-        """Answer the front until it is gone."""
+        """Answer the front until it is gone; look after the others however much it asks. Raises 705."""
         control.settimeout(PAUSE_SECONDS)
+        look = 0.0
         while not self._ended:
+            if time.monotonic() >= look:
+                self._look()
+                look = time.monotonic() + PAUSE_SECONDS
             try:
                 packet = control.recv(PACKET)
             except TimeoutError:
-                self._look()
                 continue
             except OSError:
                 return
@@ -152,6 +161,10 @@ class Supervisor:
                 return {"verifier": str(self._verifier(index, name))}, []
             case {"op": "token", "dataset": int(index), "hash": str(hashed)} if 0 <= index < len(self.datasets):
                 return {"user": self._holder(self.datasets[index], hashed)}, []
+            case {"op": "subject", "dataset": int(index), "subject": str(subject)} if 0 <= index < len(self.datasets):
+                return {"user": self._of_subject(self.datasets[index], subject)}, []
+            case {"op": "keys"} if self._issuer is not None:
+                return self._fetch(self._issuer)
         return {}, []
 
     def _verifier(self, index: int, name: str) -> Verifier:
@@ -175,6 +188,26 @@ class Supervisor:
             return None
         names = [OWNER, *(analyst.name for analyst in dataset.schema.analysts or ())]
         return found.name if found is not None and found.name in names else None
+
+    def _of_subject(self, dataset: ServedDataset, subject: str) -> str | None:
+        """The declared analyst whom a subject of the issuer stands for, as the file says now."""
+        try:
+            name = read_issuer(self.options.oidc).subjects.get(subject) if self.options.oidc is not None else None
+        except Error as problem:
+            self.told(str(problem))
+            return None
+        return name if any(analyst.name == name for analyst in dataset.schema.analysts or ()) else None
+
+    def _fetch(self, issuer: Issuer) -> tuple[dict[str, Json], list[socket.socket]]:
+        """Start the process that fetches the issuer's keys, in place of any that still tries."""
+        if self._fetching is not None:
+            self._fetching.kill()
+            self._fetching.wait()
+        own, theirs = socket.socketpair()
+        with theirs:
+            words = (str(theirs.fileno()), issuer.url, self.options.account or "")
+            self._fetching = _process((*_PYTHON, "dpsql.clients.server.fetching", *words), [theirs], {}, quiet=True)
+        return {}, [own]
 
     def _start(self, dataset: ServedDataset) -> tuple[dict[str, Json], list[socket.socket]]:
         own, theirs = socket.socketpair()
@@ -212,6 +245,7 @@ class Supervisor:
             "most_of_user": self.options.most_of_user,
             "log_statements": self.options.log_statements,
             "tls_required": not self.options.listen.is_loopback,
+            "issuer": None if self._issuer is None else [self._issuer.url, self._issuer.audience],
         }
         command = (*_PYTHON, "dpsql.clients.server.front", json.dumps(told))
         return _process(command, [control, listener, *([] if http is None else [http])], {}, quiet=False)
@@ -219,10 +253,26 @@ class Supervisor:
     # --- the end of processes -------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Bury workers that ended, and end those that take too much memory."""
+        """Bury workers that ended, end those that take too much memory, remember the newest charges, which workers cannot. Raises 705.
+
+        Why  a worker that is broken open may write the ledger: charges that it takes out of it are missed here, and by whoever
+             opens it next
+        """
+        if self._fetching is not None and self._fetching.poll() is not None:
+            self._fetching = None
         for pid, worker in list(self.workers.items()):
             if worker.process.poll() is not None or _memory(pid) > worker.most:
                 self._remove(pid)
+        for dataset in self.datasets:
+            self._remember(dataset)
+
+    def _remember(self, dataset: ServedDataset) -> None:
+        try:
+            dataset.ledger.remember()
+        except Error as problem:
+            if problem.code == ROLLED_BACK:
+                raise
+            self.told(str(problem))
 
     def _remove(self, pid: int) -> None:
         worker = self.workers.pop(pid)
@@ -237,6 +287,9 @@ class Supervisor:
     def _finish(self, front: subprocess.Popen[bytes]) -> None:
         front.terminate()
         front.wait()
+        if self._fetching is not None:
+            self._fetching.kill()
+            self._fetching.wait()
         for pid in list(self.workers):
             self._remove(pid)
         for dataset in self.datasets:

@@ -7,8 +7,12 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,7 +21,7 @@ from dpsql.clients.server import frames
 from dpsql.clients.server.frames import Lost
 from dpsql.clients.server.pool import Asked, Reply, WorkerLink
 from tests.support.raw_client import RawClient, errors, message, rows
-from tests.support.served import WAIT_SECONDS, Served, dataset, served, until
+from tests.support.served import ROOT, WAIT_SECONDS, Served, dataset, served, until
 
 PUBLIC = "SELECT COUNT(*) FROM " + ", ".join(f"plan AS p{i}" for i in range(9))
 """Free, and takes minutes."""
@@ -225,3 +229,36 @@ def test_data_that_is_refreshed(own: Path) -> None:
         os.replace(other, own.with_name("person.parquet"))
         found = client.query("SELECT COUNT(*) AS n FROM person WHERE income > 72")
         assert len(rows(found)) == 1, errors(found)
+
+
+# --- the head beside the ledger -------------------------------------------------------------------------------------------
+
+
+def test_the_newest_charge_is_remembered_while_it_is_served(folder: Path) -> None:
+    """By the supervisor: workers may write no file but the ledger's own."""
+    with served(folder) as server:
+        with RawClient(server.port) as one:
+            one.login()
+            one.query("SELECT COUNT(*) FROM person WHERE income > 700")
+        head = server.ledger.with_name(server.ledger.name + ".head")
+        until(lambda: head.exists() and head.read_text().split()[0] == str(len(server.charges())) == "1", 20)
+
+
+def test_planted_a_worker_that_takes_charges_out_of_the_ledger(folder: Path) -> None:
+    """It may write the file. The charges are missed, and nothing more is answered, by this server or the next."""
+    with served(folder) as server:
+        with RawClient(server.port) as one:
+            one.login()
+            one.query("SELECT COUNT(*) FROM person WHERE income > 700")
+        head = server.ledger.with_name(server.ledger.name + ".head")
+        until(head.exists, 20)
+        with closing(sqlite3.connect(server.ledger)) as broken, broken:
+            for table in ("charge", "total"):
+                broken.execute(f"DELETE FROM {table}")
+        assert server.process.wait(30) != 0
+        assert [line for line in server.lines if "DPSQL-705" in line]
+    again = subprocess.run(
+        [sys.executable, "-m", "dpsql", "serve", str(folder), "--listen", "127.0.0.1:0"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60, check=False,
+    )  # fmt: skip
+    assert again.returncode != 0 and "DPSQL-705" in again.stderr
