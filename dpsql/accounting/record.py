@@ -7,10 +7,26 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import MEMORY
 from dpsql.accounting.versions import Versions
+
+
+class ApprovedFile(NamedTuple):
+    """A file as it was approved.
+
+    content  text that stands for its contents and the structure of its table
+    length   [bytes] of it; 0 where an earlier version of dpsql approved it
+    """
+
+    content: str
+    length: int = 0
+
+
+ApprovedFiles = Mapping[str, Mapping[str, ApprovedFile]]
+"""By table, by the name of each of its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +37,14 @@ class VersionRecord:
     declared   the declarations that facts and snapshot are about; "" where there are neither
     facts      names, as schema/model.py gives them
     snapshot   (signature, content) of the prepared snapshot's files, keyed with the ledger's secret; None: there is none
-    files      by table of several files, by the name of each: text that stands for its contents and the table's structure
+    files      by table that is read from files, by the name of each: see ApprovedFile
     """
 
     structure: tuple[str, ...] = ()
     declared: str = ""
     facts: frozenset[str] = frozenset()
     snapshot: tuple[str, str] | None = None
-    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    files: ApprovedFiles = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -43,12 +59,12 @@ def read_record(ledger: Ledger, version: str, declared: str) -> VersionRecord:
     return stored if stored.declared == declared else VersionRecord(stored.structure, files=stored.files)
 
 
-def approved_files(ledger: Ledger, version: str) -> Mapping[str, Mapping[str, str]]:
+def approved_files(ledger: Ledger, version: str) -> ApprovedFiles:
     """See VersionRecord.files; nothing where they are not known any more."""
     return _read(Versions(ledger).facts(version) or "").files
 
 
-def keep_files(ledger: Ledger, version: str, before: str | None, files: Mapping[str, Mapping[str, str]]) -> None:
+def keep_files(ledger: Ledger, version: str, before: str | None, files: ApprovedFiles) -> None:
     """Know the files of a version that is approved now, and no longer those of the one before: a folder may have thousands."""
     for each, known in {before or version: {}, version: files}.items():
         stored = _read(Versions(ledger).facts(each) or "")
@@ -73,9 +89,17 @@ def _read(text: str) -> VersionRecord:
         snapshot = found["snapshot"]
         signature, content = snapshot if snapshot is not None else ("", "")
         pair = (str(signature), str(content)) if snapshot is not None else None
-        files = {str(table): dict(files) for table, files in dict(found.get("files", {})).items()}
+        files = {str(table): _files(files) for table, files in dict(found.get("files", {})).items()}
         return VersionRecord(
             tuple(map(str, found["verified"])), str(found["declared"]), frozenset(found["facts"]), pair, files
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return VersionRecord()
+
+
+def _files(found: Mapping[str, object]) -> dict[str, ApprovedFile]:
+    """The files of a table; an earlier version of dpsql kept no lengths."""
+    return {
+        name: ApprovedFile(str(one[0]), int(one[1])) if isinstance(one, list) else ApprovedFile(str(one))
+        for name, one in dict(found).items()
+    }

@@ -1,26 +1,32 @@
-"""Changes of some data since a version was approved: of which tables, and to which of them files were only added."""
+"""Changes of some data since a version was approved: of which tables, and to which of them rows were only added, as files or at the end
+of one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from dpsql.accounting.ledger import Ledger
-from dpsql.accounting.record import approved_files
+from dpsql.accounting.record import ApprovedFile, ApprovedFiles, approved_files
 from dpsql.accounting.versions import Versions
 from dpsql.core.errors import error
 from dpsql.engines.base import Engine
-from dpsql.engines.signature import Digests, content
+from dpsql.engines.signature import Digests, FileParts, FileStart, Lengths, content
 from dpsql.engines.structure import canonical_table
 from dpsql.schema.model import Schema, Table
 
 
-def taken(engine: Engine, ledger: Ledger) -> Digests:
-    """Digests of an engine's contents. Raises 707."""
+def taken(engine: Engine, ledger: Ledger, version: str | None = None) -> Digests:
+    """Digests of an engine's contents; with those of as many bytes of each file as an approved version had. Raises 707."""
     try:
-        return engine.signature.digests(ledger.secret)
+        return engine.signature.digests(ledger.secret, _lengths(ledger, version))
     except OSError:
         pass
     raise error(707, "a data file cannot be read to its end", hint="see that it is readable and on a healthy disk")
+
+
+def _lengths(ledger: Ledger, version: str | None) -> Lengths:
+    files = approved_files(ledger, version) if version is not None else {}
+    return {table: {name: file.length for name, file in each.items()} for table, each in files.items()}
 
 
 def moved_since(version: str, schema: Schema, ledger: Ledger, digests: Digests) -> tuple[Table, ...]:
@@ -34,26 +40,37 @@ def contents_of_tables(schema: Schema, ledger: Ledger, digests: Digests) -> dict
     return {t.name: content(digests.tables[t.name], ledger.secret, canonical_table(schema, t)) for t in schema.tables}
 
 
-def contents_of_files(schema: Schema, ledger: Ledger, digests: Digests) -> dict[str, dict[str, str]]:
-    """The same of each file of every table that has several, by its name."""
+def contents_of_files(schema: Schema, ledger: Ledger, digests: Digests) -> ApprovedFiles:
+    """The same of each file of every private table that is read from files, by its name."""
+    return _approved(schema, ledger, digests.files)
+
+
+def _approved(schema: Schema, ledger: Ledger, files: Mapping[str, Mapping[str, FileStart]]) -> ApprovedFiles:
     return {
         t.name: {
-            file: content(digest, ledger.secret, canonical_table(schema, t))
-            for file, digest in digests.files[t.name].items()
+            name: ApprovedFile(content(one.digest, ledger.secret, canonical_table(schema, t)), one.length)
+            for name, one in files[t.name].items()
         }
         for t in schema.tables
-        if t.name in digests.files
+        if t.name in files and not t.public
     }
 
 
-def only_added_to(version: str, schema: Schema, ledger: Ledger, digests: Digests) -> Mapping[str, frozenset[str]]:
-    """By table to which files were only added since a version, the names of those that it had.
+def only_added_to(version: str, schema: Schema, ledger: Ledger, digests: Digests) -> FileParts:
+    """By table that has more files since a version, or files with more bytes at their end, the approved files, and of those that have
+    more the bytes that were approved.
 
-    Why  each of them is there under its name with every byte that was approved, for the same structure (rule 63)
+    digests  as `taken` gives them for this version
+
+    Why  each of them is there under its name and begins with every byte that was approved, for the same structure (rule 63)
     """
-    now, known = contents_of_files(schema, ledger, digests), approved_files(ledger, version)
-    return {
-        table: frozenset(known[table])
-        for table, files in now.items()
-        if known.get(table) and known[table].items() < files.items()
-    }
+    known = approved_files(ledger, version)
+    whole, starts = contents_of_files(schema, ledger, digests), _approved(schema, ledger, digests.starts)
+    found: dict[str, dict[str, FileStart | None]] = {}
+    for table, now in whole.items():
+        approved = known.get(table, {})
+        same = {name for name, file in approved.items() if name in now and now[name].content == file.content}
+        longer = {name for name, file in approved.items() if starts[table].get(name) == file}
+        if approved and same | longer == approved.keys() and (longer or len(now) > len(same)):
+            found[table] = {name: digests.starts[table][name] if name in longer else None for name in approved}
+    return found

@@ -17,7 +17,7 @@ from dpsql.engines import snapshot
 from dpsql.engines.base import Engine, Identity
 from dpsql.engines.public import fill
 from dpsql.engines.registry import kind_for
-from dpsql.engines.signature import Digests, content
+from dpsql.engines.signature import UNREAD, Digests, FileParts, content
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import NONE_ADDED, Added, canonical, declared, verify, verify_public
 from dpsql.plan.tables import PublicTable
@@ -75,9 +75,8 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     engine = _begun(schema, ledger, approve)
     try:
         filled = fill(engine, schema)
-        version, moved, older = approved_version(engine, schema, ledger), dict[str, str](), dict[str, str]()
+        (version, digests), moved, older = recognised(engine, schema, ledger), dict[str, str](), dict[str, str]()
         if version is None and not approve:
-            digests = taken(engine, ledger)
             version, moved = _approved_before(schema, ledger, digests)
             served = engine if engine.is_pinned else _from_snapshot(engine, version, schema, ledger)
             only = only_added_to(version, schema, ledger, digests) if served is None else {}
@@ -90,7 +89,7 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
             verify_public(engine, filled)
             notes += binding.mark(schema, ledger) if approve else ()
         else:
-            version, told = approve_version(engine, filled, ledger)
+            version, told = approve_version(engine, filled, ledger, digests=digests)
             notes += told
         notes += asked_anew(ledger)
         # a file may be another one and look the same: then every limit and bound is enforced on it (rule 63)
@@ -159,10 +158,11 @@ def _from_snapshot(engine: Engine, version: str, schema: Schema, ledger: Ledger)
     return None
 
 
-def _from_files(engine: Engine, only: Mapping[str, Collection[str]], schema: Schema) -> Engine:
-    """The engine over the approved files of tables to which others were added, in place of one over all of them.
+def _from_files(engine: Engine, only: FileParts, schema: Schema) -> Engine:
+    """The engine over the approved files, or first bytes of them, of tables to which rows were only added, in place of one over all.
 
-    Why  it is known by them alone: before it was opened they were the approved ones, and must be the same after
+    Why  it is known by them alone: before it was opened they were the approved ones, and must be the same after; first bytes are
+         compared when they are copied, and from then on nothing else reads the file
     """
     served = _in_place_of(engine, kind_for(schema).begin(schema, lambda _: None, only=only))
     engine.close()
@@ -220,22 +220,35 @@ def sandbox_memory(schema: Schema) -> int:
     return schema.limits.memory // 4
 
 
-def approved_version(engine: Engine, schema: Schema, ledger: Ledger) -> str | None:
+def approved_version(engine: Engine, schema: Schema, ledger: Ledger, digests: Digests | None = None) -> str | None:
     """The version under which these contents and this structure were approved; None if they were not.
 
-    Unchanged files are recognised by their signature; else every byte is read, once.
+    digests  of the engine's contents, where they were taken already
+    """
+    version, _ = recognised(engine, schema, ledger, digests)
+    return version
+
+
+def recognised(
+    engine: Engine, schema: Schema, ledger: Ledger, digests: Digests | None = None
+) -> tuple[str | None, Digests]:
+    """The same, and the digests of the contents, which tell what became of those that were approved last.
+
+    Unchanged files are recognised by their signature, and have none; else every byte is read, once.
     """
     versions, structure = Versions(ledger), canonical(schema)
     signature = engine.signature.keyed(ledger.secret, structure)
     known = versions.by_signature(signature) if signature else None
     if known is not None:
-        return known
-    version = versions.by_content(content(taken(engine, ledger).whole, ledger.secret, structure))
+        return known, digests or UNREAD
+    latest = versions.latest()
+    digests = digests or taken(engine, ledger, latest[0] if latest is not None else None)
+    version = versions.by_content(content(digests.whole, ledger.secret, structure))
     if version is not None:
         require_unchanged(engine)
         if signature:
             versions.record_signature(version, signature)
-    return version
+    return version, digests
 
 
 def approve_version(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -35,6 +35,7 @@ from dpsql.engines.facts import (
 )
 from dpsql.engines.public import fill
 from dpsql.engines.registry import kind_for, kind_of
+from dpsql.engines.signature import FileStart
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import Added, declared
 from dpsql.schema.advice import OUTSIDE_THE_PROMISE
@@ -176,17 +177,18 @@ def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
         raise error(708, "no version of the data was approved yet", hint="run `dpsql check` with this schema")
     with closing(kind_for(schema).begin(schema, lambda _: None)) as engine:
         filled = fill(engine, schema)
-        digests = taken(engine, ledger)
+        digests = taken(engine, ledger, latest[0])
         moved = {table.name for table in moved_since(latest[0], filled, ledger, digests)}
         names = [table.name for table in schema.tables]
         unchanged = tuple(name for name in names if name not in moved)
-        if not moved and approved_version(engine, schema, ledger) == latest[0]:
+        if not moved and approved_version(engine, schema, ledger, digests) == latest[0]:
             _prepared_on(schema, ledger, latest[0])
             return RefreshReport(schema.name, latest[0], (), unchanged)
         known = {table.name for table in filled.tables if table.name not in moved and not table.public}
         added = {
-            table: engine.show_files(filled.tables[names.index(table)], digests.files[table].keys() - files)
-            for table, files in only_added_to(latest[0], filled, ledger, digests).items()
+            table: shown
+            for table, parts in only_added_to(latest[0], filled, ledger, digests).items()
+            if (shown := engine.show_added(filled.tables[names.index(table)], _since(parts, digests.files[table])))
         }
         version, notes = approve_version(engine, filled, ledger, known=known, added=added, digests=digests)
         before = read_record(ledger, latest[0], declared(schema)).facts
@@ -196,6 +198,12 @@ def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
     _prepared_on(schema, ledger, version)
     changed = tuple(name for name in names if name in moved)
     return RefreshReport(schema.name, version, changed, unchanged, notes, latest[0])
+
+
+def _since(approved: Mapping[str, FileStart | None], now: Collection[str]) -> dict[str, int]:
+    """By the name of each file with rows that were not approved, the bytes before them."""
+    longer = {name: start.length for name, start in approved.items() if start is not None}
+    return {**{name: 0 for name in now if name not in approved}, **longer}
 
 
 def _prepared_on(schema: Schema, ledger: Ledger, version: str) -> None:

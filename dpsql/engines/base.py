@@ -21,7 +21,7 @@ that opened it an engine refuses (rule 51).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -32,7 +32,7 @@ from dpsql.core.columns import Column
 from dpsql.core.domains import Value
 from dpsql.core.errors import OperationalError, error
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.signature import Digests
+from dpsql.engines.signature import ALL_FILES, NO_LENGTHS, Digests, FileParts, Lengths
 from dpsql.engines.snapshot import Snapshot
 from dpsql.plan.checked import Checked
 from dpsql.plan.tables import KeyValue, PublicTable
@@ -172,18 +172,16 @@ class Identity(Protocol):
         """True while the contents are these, as far as is known without reading them."""
         ...
 
-    def digests(self, secret: bytes) -> Digests:
+    def digests(self, secret: bytes, lengths: Lengths = NO_LENGTHS) -> Digests:
         """Bytes that change with any byte of the contents, and by table with any of its own or of what is stored with it; the engine
         reads these from here on, and no other. Reads everything.
 
-        secret  the key of the hashes, where they would say something without one
+        secret   the key of the hashes, where they would say something without one
+        lengths  as many first bytes of files are told apart, where there are more
         Raises  OSError where not everything can be read
         """
         ...
 
-
-ALL_FILES: Mapping[str, Collection[str]] = {}
-"""Every table is read from all its files."""
 
 Find = Callable[[Identity], Snapshot | None]
 """Given by what the contents are known, the prepared snapshot to read private tables from."""
@@ -233,9 +231,12 @@ class Engine(Protocol):
         """Exact rows, for the owner's check and about public tables; never on an analyst's behalf. Raises 707, 702."""
         ...
 
-    def show_files(self, table: Table, files: Collection[str]) -> Table:
-        """Show the rows of some of the files of a private table, by their names, as a table of another name beside it: for the owner's
-        questions, before it is limited. Raises 707, 901 where no table has several files."""
+    def show_added(self, table: Table, since: Mapping[str, int]) -> Table | None:
+        """Show the rows that were added to a private table as a table of another name beside it, for the owner's questions, before it
+        is limited; None where these cannot be told from the others. Raises 707, 901 where no table has files.
+
+        since  by the name of each file that has such rows, the bytes before them
+        """
         ...
 
     def public_table(self, table: str) -> PublicTable:
@@ -291,12 +292,12 @@ class EngineKind(Protocol):
         schema: Schema,
         find: Find,
         outputs: Iterable[Path] = (),
-        only: Mapping[str, Collection[str]] = ALL_FILES,
+        only: FileParts = ALL_FILES,
     ) -> Engine:
         """Reach the declared tables. It answers the owner's questions, and nothing else before it is limited. Raises 707, 804.
 
         outputs  files that `copy` may write
-        only     by table that is read from all files of a pattern, the names of those to read; its contents give such tables
+        only     by table that is read from files of its own, those to read, or their first bytes; its contents give such tables
         """
         ...
 

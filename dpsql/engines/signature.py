@@ -46,30 +46,61 @@ class Signature:
 
     def digests(self) -> dict[str, bytes]:
         """A hash of each of these files by its path, in their order. Reads every byte. Raises OSError where a file cannot be read."""
-        return {path: _digest(Path(path)) for path, size, *_ in self.files if size >= 0}
+        return {path: whole.digest for path, (whole, _) in self.read({}).items()}
+
+    def read(self, lengths: Mapping[str, int]) -> dict[str, tuple[FileStart, FileStart | None]]:
+        """The same with the length of each file, and beside it the first bytes of those that have more than so many [bytes]."""
+        return {path: _read(Path(path), lengths.get(path, 0)) for path, size, *_ in self.files if size >= 0}
+
+
+@dataclass(frozen=True, slots=True)
+class FileStart:
+    """The first bytes of a file, or all: how many, and their SHA-256."""
+
+    length: int
+    digest: bytes
+
+
+FileParts = Mapping[str, Mapping[str, FileStart | None]]
+"""By table that is read from files, the names of those that are meant; of one that has more bytes than that, the first ones."""
+ALL_FILES: FileParts = {}
+"""Every table is read from all its files."""
+Lengths = Mapping[str, Mapping[str, int]]
+"""By table and the name of a file, a number of bytes."""
+NO_LENGTHS: Lengths = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """Hashes that change with any byte: of all contents, of what each declared table is read from, and, by name, of each file of a
-    table that has several."""
+    """Hashes that change with any byte.
+
+    whole   of all contents
+    tables  of what each declared table is read from
+    files   by table that is read from files of its own, of each of these by its name
+    starts  of those files that have more bytes than they were asked about, the first ones
+    """
 
     whole: bytes
     tables: Mapping[str, bytes]
-    files: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, FileStart]] = field(default_factory=dict)
+    starts: Mapping[str, Mapping[str, FileStart]] = field(default_factory=dict)
+
+
+UNREAD = Digests(b"", {})
+"""Of contents that were recognised without reading them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredFiles:
     """Files of declared tables, as an identity of their contents.
 
-    of       by table, the paths of its files
-    several  by table that is read from all files of a pattern, that pattern
+    of   by table, the paths of its files
+    own  by table that is read from files of its own, the pattern that names them; None where its path does
     """
 
     signature: Signature
     of: tuple[tuple[str, tuple[str, ...]], ...]
-    several: tuple[tuple[str, Path], ...] = ()
+    own: tuple[tuple[str, Path | None], ...] = ()
 
     def keyed(self, secret: bytes, structure: str) -> str:
         return self.signature.keyed(secret, structure)
@@ -77,22 +108,36 @@ class DeclaredFiles:
     def holds(self) -> bool:
         """See Identity; a file more that a pattern names makes other contents."""
         of = dict(self.of)
-        return self.signature.holds() and all(tuple(map(str, matching(p))) == of[table] for table, p in self.several)
+        return self.signature.holds() and all(tuple(map(str, matching(p))) == of[table] for table, p in self._several)
 
-    def digests(self, secret: bytes) -> Digests:
+    @property
+    def _several(self) -> list[tuple[str, Path]]:
+        return [(table, pattern) for table, pattern in self.own if pattern is not None]
+
+    def digests(self, secret: bytes, lengths: Lengths = NO_LENGTHS) -> Digests:
         """See Identity; hashes that are kept under a key need none of their own."""
-        found, of = self.signature.digests(), dict(self.of)
+        of = dict(self.of)
+        asked = {path: lengths.get(table, {}).get(Path(path).name, 0) for table, _ in self.own for path in of[table]}
+        read = self.signature.read(asked)
+        found = {path: whole.digest for path, (whole, _) in read.items()}
         tables = {table: b"".join(found.get(path, b"") for path in paths) for table, paths in self.of}
-        files = {t: {Path(path).name: found[path] for path in of[t] if path in found} for t, _ in self.several}
+        each_of = {table: {Path(path).name: read[path] for path in of[table] if path in read} for table, _ in self.own}
+        files = {table: {name: whole for name, (whole, _) in each.items()} for table, each in each_of.items()}
+        starts = {t: {name: start for name, (_, start) in each.items() if start} for t, each in each_of.items()}
         # which of several files are whose counts: one that moves from a table's folder to the next table's changes both
-        each = (hashlib.sha256(tables[table]).digest() for table in tables) if self.several else found.values()
-        return Digests(b"".join(each), tables, files)
+        parts = (hashlib.sha256(tables[table]).digest() for table in tables) if self._several else found.values()
+        return Digests(b"".join(parts), tables, files, starts)
 
 
 def matching(pattern: Path) -> tuple[Path, ...]:
     """The files that a pattern with * in its last part names, by their names; hidden ones are what somebody is still writing."""
     found = (path for path in pattern.parent.glob(pattern.name) if not path.name.startswith(".") and path.is_file())
     return tuple(sorted(found))
+
+
+def within(folder: Path, path: Path) -> Path:
+    """The place in a private folder for a part of a file; its name, and so its form, stay."""
+    return folder / hashlib.sha256(os.fsencode(path)).hexdigest()[:16] / path.name
 
 
 def content(digests: bytes, secret: bytes, structure: str) -> str:
@@ -108,10 +153,13 @@ def _look(path: str | Path) -> tuple[str, int, int, int, int]:
     return str(path), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
-def _digest(path: Path) -> bytes:
-    """SHA-256 of one file, so that the border between two files counts."""
-    digest = hashlib.sha256()
+def _read(path: Path, length: int) -> tuple[FileStart, FileStart | None]:
+    """One file, so that the border between two files counts, and its first bytes; None where it has no more than these, or 0."""
+    digest, read, start = hashlib.sha256(), 0, None
     with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
+        # up to the end of the first bytes, and on
+        while chunk := file.read(min(CHUNK, length - read) if read < length else CHUNK):
+            start = FileStart(length, digest.digest()) if length and read == length else start
             digest.update(chunk)
-    return digest.digest()
+            read += len(chunk)
+    return FileStart(read, digest.digest()), start

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dpsql.engines.base import Identity
 from dpsql.engines.duckdb import sources
-from dpsql.engines.signature import Digests
+from dpsql.engines.signature import NO_LENGTHS, Digests, Lengths
 from dpsql.engines.writing import name
 from dpsql.schema.model import Table
 
@@ -34,9 +34,9 @@ class StoredTables:
     def holds(self) -> bool:
         return self.origin.holds()
 
-    def digests(self, secret: bytes) -> Digests:
+    def digests(self, secret: bytes, lengths: Lengths = NO_LENGTHS) -> Digests:
         """See Identity; a table that has no hash of its own changes with the file."""
-        found = self.origin.digests(secret)
+        found = self.origin.digests(secret, lengths)
         return Digests(found.whole, {**found.tables, **self.rows()}, found.files)
 
 

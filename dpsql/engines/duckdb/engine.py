@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +18,13 @@ from dpsql.core.cancellation import require_process
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
 from dpsql.engines import snapshot
-from dpsql.engines.base import ALL_FILES, ExactTable, Find, Identity, RaisedError, integers, key_column
+from dpsql.engines.base import ExactTable, Find, Identity, RaisedError, integers, key_column
 from dpsql.engines.duckdb import fetch, prepared
 from dpsql.engines.duckdb.dialect import DIALECT, DuckDBDialect, measured, portable
 from dpsql.engines.duckdb.loading import load_beside
 from dpsql.engines.duckdb.locked import ask, connect, ending, one_select, run, settle
 from dpsql.engines.duckdb.views import ShownViews, show, show_table
-from dpsql.engines.signature import Signature
+from dpsql.engines.signature import ALL_FILES, FileParts, Signature
 from dpsql.engines.writing import added, name, text, value
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
@@ -62,7 +62,7 @@ class DuckDBEngine:
         self.tables = {t.name: t for t in shown.tables}
         self.signature: Identity = self._by_rows(shown.files)
         self._read: Signature | Identity = shown.read
-        self._limited = False
+        self._limited, self._spill = False, spill
         # whoever prepares the next snapshot leaves this one in place for as long
         held = snapshot.hold(Path(shown.prepared.files[0][0]).parent) if shown.prepared is not None else None
         self._remove = weakref.finalize(self, _remove, spill, os.getpid(), held)
@@ -96,7 +96,7 @@ class DuckDBEngine:
         *,
         find: Find = lambda _: None,
         outputs: Iterable[Path] = (),
-        only: Mapping[str, Collection[str]] = ALL_FILES,
+        only: FileParts = ALL_FILES,
     ) -> Self:
         """Show the declared tables. Public tables get all columns that dpsql computes with. Raises 707, 804.
 
@@ -109,7 +109,7 @@ class DuckDBEngine:
         spill = Path(tempfile.mkdtemp(prefix="dpsql-"))
         connection = connect(spill)
         try:
-            shown = show(connection, schema, find, outputs, only)
+            shown = show(connection, schema, find, outputs, only, spill)
         except BaseException:
             connection.close()
             _remove(spill, os.getpid(), None)
@@ -149,13 +149,18 @@ class DuckDBEngine:
         copy = f"COPY ({prepared.rows(schema, table)}) TO {text(str(file))} (FORMAT parquet, USE_TMP_FILE false)"
         self._walled(lambda cursor: cursor.execute(copy).fetchall(), 704)
 
-    def show_files(self, table: Table, files: Collection[str]) -> Table:
+    def show_added(self, table: Table, since: Mapping[str, int]) -> Table | None:
         """See Engine."""
+        from dpsql.engines.duckdb.appended import added_rows
+
         shown = replace(table, name=added(table))
         shapes = []
         for source, stored in self._shown.shapes[table.name]:
-            paths = tuple(path for path in source.paths if path.name in files)
-            shapes += [(replace(source, paths=paths), stored)] if paths else []
+            lengths = {path: since[path.name] for path in source.paths if path.name in since}
+            paths = [added_rows(path, length, self._spill) if length else path for path, length in lengths.items()]
+            if None in paths:
+                return None
+            shapes += [(replace(source, paths=tuple(filter(None, paths))), stored)] if paths else []
 
         def work(_: duckdb.DuckDBPyConnection) -> Table:
             show_table(self._connection, shown, shapes)

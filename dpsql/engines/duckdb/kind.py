@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
-from dpsql.engines.base import ALL_FILES, Engine, Find, UnitPlace
+from dpsql.engines.base import Engine, Find, UnitPlace
 from dpsql.engines.duckdb import drafting, sources
 from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.signature import ALL_FILES, FileParts
 from dpsql.schema.drafted import DraftTable
 from dpsql.schema.model import Schema
 
@@ -28,7 +29,7 @@ class DuckDBKind:
         schema: Schema,
         find: Find,
         outputs: Iterable[Path] = (),
-        only: Mapping[str, Collection[str]] = ALL_FILES,
+        only: FileParts = ALL_FILES,
     ) -> Engine:
         return DuckDBEngine.begin(schema, find=find, outputs=outputs, only=only)
 

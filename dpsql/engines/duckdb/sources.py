@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import duckdb
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import VARCHAR, SqlType, parse_type
 from dpsql.engines.duckdb import delimited
-from dpsql.engines.signature import matching
+from dpsql.engines.signature import FileParts, FileStart, matching
 from dpsql.engines.writing import name, raise_all, text, too_long, unfit
 from dpsql.schema.mistakes import nearest, printable, suggestion
 from dpsql.schema.model import Column, Schema, Table
@@ -77,14 +77,15 @@ def bare(source: str) -> str:
 
 
 def in_folder(
-    folder: Path, tables: Sequence[Table], only: Mapping[str, Collection[str]]
+    folder: Path, tables: Sequence[Table], only: FileParts, kept: Path
 ) -> tuple[list[StoredSource], dict[str, str]]:
     """The files of every table, and by private table whose files cannot be read one line that says why. Raises 707 with all such lines
     where public tables have some.
 
-    only  by table that is read from all files of a pattern, the names of those to read
+    only  see EngineKind.begin
+    kept  private folder for the first bytes of files
     """
-    sources = [_of_file(folder, t) if "*" not in t.source else _of_pattern(folder, t, only.get(t.name)) for t in tables]
+    sources = [_of_table(folder, table, only.get(table.name), kept) for table in tables]
     public = {path for t, s in zip(tables, sources, strict=True) if t.public for path in s.paths}
     lost = {}
     for table, source in zip(tables, sources, strict=True):
@@ -98,20 +99,23 @@ def in_folder(
     return sources, lost
 
 
-def _of_file(folder: Path, table: Table) -> StoredSource:
-    return StoredSource(table.name, ((folder / table.source).resolve(),), declared=_names(table))
+def _of_table(folder: Path, table: Table, only: Mapping[str, FileStart | None] | None, kept: Path) -> StoredSource:
+    """The file of a table, or all of a pattern, or those of them that are meant; a pattern that names none stands for itself."""
+    written, declared = folder / table.source, () if table.public else tuple(column.name for column in table.columns)
+    pattern = written.parent.resolve() / written.name if "*" in table.source else None
+    found = matching(pattern) if pattern is not None else (written.resolve(),)
+    if only is not None:
+        found = tuple(_start(path, only[path.name], kept) for path in found if path.name in only)
+    return StoredSource(table.name, found or (pattern or written,), pattern=pattern, declared=declared)
 
 
-def _names(table: Table) -> tuple[str, ...]:
-    return () if table.public else tuple(column.name for column in table.columns)
+def _start(path: Path, start: FileStart | None, kept: Path) -> Path:
+    """A file, or its first bytes as one."""
+    if start is None:
+        return path
+    from dpsql.engines.duckdb.appended import copied_start
 
-
-def _of_pattern(folder: Path, table: Table, only: Collection[str] | None) -> StoredSource:
-    """All files of a pattern, or those of some names; one that names none stands for itself."""
-    written = folder / table.source
-    pattern = written.parent.resolve() / written.name
-    found = tuple(path for path in matching(pattern) if only is None or path.name in only)
-    return StoredSource(table.name, found or (pattern,), pattern=pattern, declared=_names(table))
+    return copied_start(path, start, kept)
 
 
 def _wrong(table: Table, source: StoredSource) -> str | None:

@@ -13,7 +13,7 @@ from dpsql.core.sqltypes import parse_type
 from dpsql.engines.base import Find
 from dpsql.engines.duckdb import delimited, prepared, sources
 from dpsql.engines.duckdb.locked import wall
-from dpsql.engines.signature import DeclaredFiles, Signature
+from dpsql.engines.signature import DeclaredFiles, FileParts, Signature, within
 from dpsql.engines.writing import name, raise_all
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
 from dpsql.schema.paths import require_agreeing
@@ -48,14 +48,17 @@ def show(
     schema: Schema,
     find: Find,
     outputs: Iterable[Path],
-    only: Mapping[str, Collection[str]],
+    only: FileParts,
+    kept: Path,
 ) -> ShownViews:
-    """Make the views and wall the connection: it reaches the declared files, and may write to `outputs`. Raises 707, 801, 804.
+    """Make the views and wall the connection: it reaches the declared files and parts of them, and may write to `outputs`. Raises 707,
+    801, 804.
 
     only  see EngineKind.begin
+    kept  private folder for parts of files
     """
     require_agreeing(schema)
-    found, signature, lost = _sources(connection, schema, only)
+    found, signature, lost = _sources(connection, schema, only, kept)
     declared = _declared(found, signature)
     copy = find(declared)
     copied = prepared.views(connection, schema, copy) if copy is not None else {}
@@ -67,7 +70,8 @@ def show(
     for table in (t for t in schema.tables if _is_far(schema, t)):
         connection.execute(copied.get(with_unit(table.name)) or unit_view(schema, table))
     reached = copy.files if copy is not None and copied else ()
-    wall(connection, [*sources.files(found), *reached, *outputs])
+    parts_of_files = [within(kept, path) for path in sources.files(found)]
+    wall(connection, [*sources.files(found), *parts_of_files, *reached, *outputs])
     public = [(table, shapes) for table, shapes in parts if table.public and shapes[0][0].inner is None]
     shared = {str(f) for t, shapes in parts if t.public for f in sources.files(s for s, _ in shapes)}
     return ShownViews(
@@ -115,17 +119,17 @@ def _is_far(schema: Schema, table: Table) -> bool:
 
 def _declared(found: list[sources.StoredSource], signature: Signature) -> DeclaredFiles:
     of = tuple((s.table, tuple(map(str, sources.files([s])))) for s in found)
-    return DeclaredFiles(signature, of, tuple((s.table, s.pattern) for s in found if s.pattern is not None))
+    return DeclaredFiles(signature, of, tuple((s.table, s.pattern) for s in found if s.inner is None))
 
 
 def _sources(
-    connection: duckdb.DuckDBPyConnection, schema: Schema, only: Mapping[str, Collection[str]]
+    connection: duckdb.DuckDBPyConnection, schema: Schema, only: FileParts, kept: Path
 ) -> tuple[list[sources.StoredSource], Signature, dict[str, str]]:
     """Sources of the tables, the files' signature from before anything of them is read, and by private table whose files are lost a
     line that says so."""
     path = sources.root(schema)
     if path.is_dir():
-        found, lost = sources.in_folder(path, schema.tables, only)
+        found, lost = sources.in_folder(path, schema.tables, only, kept)
         return found, Signature.take(sources.files(found)), lost
     signature = Signature.take(sources.files([sources.StoredSource("", (path,), ("", ""))]))
     sources.attach(connection, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +20,7 @@ from dpsql.engines.postgres import words
 from dpsql.engines.postgres.dialect import DIALECT, PostgresDialect
 from dpsql.engines.postgres.server import Rows, Server, Transaction
 from dpsql.engines.postgres.shown import ShownTables, show, stored_again
-from dpsql.engines.signature import Digests
+from dpsql.engines.signature import NO_LENGTHS, Digests, Lengths
 from dpsql.engines.writing import value
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
@@ -56,7 +56,7 @@ class Checksums:
     def holds(self) -> bool:
         return self._engine.unchanged()
 
-    def digests(self, secret: bytes) -> Digests:
+    def digests(self, secret: bytes, lengths: Lengths = NO_LENGTHS) -> Digests:
         self.key = hmac.new(secret, b"rows of a database", hashlib.sha256).hexdigest()
         self.pinned = self._engine.hashed([t.name for t in self._engine.tables.values()])
         return Digests(b"".join(self.pinned[name] for name in sorted(self.pinned)), dict(self.pinned))
@@ -121,7 +121,7 @@ class PostgresEngine:
 
         return self._walled(read, 707)
 
-    def show_files(self, table: Table, files: Collection[str]) -> Table:
+    def show_added(self, table: Table, since: Mapping[str, int]) -> Table | None:
         raise error(901, "a table of a database has no files")
 
     def public_table(self, table: str) -> PublicTable:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from dpsql.core.errors import error
-from dpsql.engines.base import ALL_FILES, Engine, Find, UnitPlace
+from dpsql.engines.base import Engine, Find, UnitPlace
 from dpsql.engines.postgres import drafting, server
 from dpsql.engines.postgres.engine import PostgresEngine
+from dpsql.engines.signature import ALL_FILES, FileParts
 from dpsql.schema.drafted import DraftTable
 from dpsql.schema.model import Schema
 from dpsql.schema.paths import require_agreeing
@@ -29,7 +30,7 @@ class PostgresKind:
         schema: Schema,
         find: Find,
         outputs: Iterable[Path] = (),
-        only: Mapping[str, Collection[str]] = ALL_FILES,
+        only: FileParts = ALL_FILES,
     ) -> Engine:
         require_agreeing(schema)
         return PostgresEngine(schema)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpsql.core.domains import UNBOUNDED
-from dpsql.engines.base import ALL_FILES, Engine, Find, UnitPlace
+from dpsql.engines.base import Engine, Find, UnitPlace
 from dpsql.engines.duckdb import sources
 from dpsql.engines.duckdb.copied import Chunk, CopiedEngine
 from dpsql.engines.duckdb.kind import KIND as DUCKDB
-from dpsql.engines.signature import DeclaredFiles, Signature
+from dpsql.engines.signature import ALL_FILES, DeclaredFiles, FileParts, Signature
 from dpsql.engines.sqlite import reading
 from dpsql.engines.sqlite.reading import FileTable, OpenFile
 from dpsql.engines.writing import raise_all
@@ -33,7 +33,7 @@ class SQLiteKind:
         schema: Schema,
         find: Find,
         outputs: Iterable[Path] = (),
-        only: Mapping[str, Collection[str]] = ALL_FILES,
+        only: FileParts = ALL_FILES,
     ) -> Engine:
         require_agreeing(schema)
         path = _path(schema)

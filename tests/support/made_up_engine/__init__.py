@@ -5,17 +5,18 @@ Its sources are `loud:PATH`. It keeps its data with another engine, has no guard
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlglot import exp
 
 from dpsql.core.errors import error
-from dpsql.engines.base import ALL_FILES, Engine, Find, UnitPlace
+from dpsql.engines.base import Engine, Find, UnitPlace
 from dpsql.engines.duckdb.dialect import DuckDBDialect
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.duckdb.kind import KIND
+from dpsql.engines.signature import ALL_FILES, FileParts
 from dpsql.plan.checked import Checked
 from dpsql.schema.drafted import DraftTable
 from dpsql.schema.model import Schema
@@ -52,7 +53,7 @@ class LoudKind:
         schema: Schema,
         find: Find,
         outputs: Iterable[Path] = (),
-        only: Mapping[str, Collection[str]] = ALL_FILES,
+        only: FileParts = ALL_FILES,
     ) -> Engine:
         engine = DuckDBEngine.begin(_quiet(schema), find=find, outputs=outputs, only=only)
         engine.dialect = LoudDialect()

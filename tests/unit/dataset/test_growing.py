@@ -147,7 +147,7 @@ def test_what_the_snapshot_does_not_hold_is_refused(folder: Path, case: str) -> 
         case "declared":
             declare(folder, DECLARED.replace("DECIMAL(10,2)", "DECIMAL(12,2)"))
         case _:
-            append(folder)
+            same_length(folder)
             os.utime(root / "person.parquet", ns=(1, 1))
     with pytest.raises(Error) as raised, closing(opened(folder)) as session:
         assert session.execute(PERSON).receipt.loss.rho, "a table that did not change is answered"

@@ -81,7 +81,7 @@ def test_only_what_changed_is_read_again(
     tmp_path: Path, schema: Schema, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner.check(schema, ledger)
-    write_csv(tmp_path / "visit.csv", MORE["visit"])
+    write_csv(tmp_path / "visit.csv", f"{MORE['visit']} ORDER BY cost DESC")
     read: list[str] = []
     through = structure._read_through
     monkeypatch.setattr(
