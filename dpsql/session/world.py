@@ -98,8 +98,8 @@ class World:
 
     def _sample(self) -> SampleUnits:
         known = bought(self.schema, remembered.sizes(self.ledger))
-        # public tables that are not shown in place are read through the engine, as long as that is open
-        public = self.versions, id(self.dataset.engine)
+        # public tables that are not shown in place are read through the engine, as long as that is open: another one is another key
+        public = self.versions, self.dataset.engine
         return self.commons.same(public, sample_units(self.dataset, self.identities.whole, known))
 
     def _resolved(self, text: str) -> Bounded:
