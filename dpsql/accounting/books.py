@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import lru_cache
 
 from dpsql.accountants.filters import Promise
@@ -15,8 +16,9 @@ from dpsql.accounting.rows import EVERYBODY, Charged
 from dpsql.accounting.store import Store, clean
 from dpsql.accounting.totals import Spent, combined, largest, spent_of
 from dpsql.core.errors import Error, error
-from dpsql.core.loss import Sums, added, whole
-from dpsql.plan.charges import Budget
+from dpsql.core.loss import Sums, added, total, whole
+from dpsql.mechanisms.prices import nominal
+from dpsql.plan.charges import Budget, ChargeRequest
 
 _TOTAL = "SELECT charges, spent, seal FROM total WHERE scope = ? AND name = ?"
 _ENTRIES = "SELECT name, charges, spent, seal FROM total WHERE scope = 'entry'"
@@ -26,6 +28,7 @@ ON CONFLICT (scope, name) DO UPDATE SET charges = excluded.charges, spent = excl
 _READ = "SELECT promise FROM meta"
 _NAME = "UPDATE meta SET promise = ?"
 _CHARGED = "SELECT 1 FROM charge"
+_OF_VERSION = "SELECT portions FROM charge WHERE analyst = ? AND version = ?"
 
 
 class Books:
@@ -106,6 +109,20 @@ class Books:
     def most(self) -> Sums:
         """Amounts spent on the units that most was charged to, measure by measure."""
         return largest([spent for _, spent in self.groups()], self._now).ever
+
+    def refusal_of_version(self, request: ChargeRequest, most: Fraction | None) -> Error | None:
+        """None if what is asked fits what its analyst may spend in its version of the data, else error 501.
+
+        Why  the charges of all processes are read in the transaction that writes this one: two at once have one total
+        """
+        if most is None:
+            return None
+        whose = (clean(request.analyst), clean(request.data_version))
+        found = [rows.portions(text) for (text,) in self._connection.execute(_OF_VERSION, whose)]
+        if None in found:
+            raise self._store.damaged()
+        paid = (nominal(total(portion.loss for portion in bought or ())) for bought in found)
+        return budgets.refusal_of_version(nominal(request.loss), most - sum(paid, Fraction(0)), most)
 
     def limits(self, allowed: Budget, analyst: str, portions: Sequence[Charged] = ()) -> tuple[budgets.Limit, ...]:
         """Every total that applies to what an analyst asks.

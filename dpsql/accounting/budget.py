@@ -181,6 +181,14 @@ def refusal(applying: Sequence[Limit], least: Fraction = Fraction(0)) -> Error |
     return refused
 
 
+def refusal_of_version(price: Fraction, left: Fraction, most: Fraction) -> Error | None:
+    """None if a price fits what is left of the most that one version of the data may cost, else error 501 [nats]."""
+    if price <= left:
+        return None
+    what = f"this costs epsilon {at_least(price)}, {at_most(left)} is left of the {at_most(most)} that one version may cost"
+    return error(501, what, hint="the owner may raise epsilon in [refresh]")
+
+
 def _what_fits(fits: Sequence[tuple[str, Fraction]], tightest: Limit, least: Fraction) -> str:
     if all(rest > 0 and (name != "epsilon" or rest >= least) for name, rest in fits):
         return ", ".join(f"{name}={at_most(rest)}" for name, rest in fits) + " would fit"

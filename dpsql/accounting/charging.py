@@ -16,6 +16,7 @@ from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.planner.pricing import accounted
 from dpsql.schema.model import ROW, Analyst, Privacy, Role, Schema
+from dpsql.schema.purchases import BUYER
 
 
 def budget_of(schema: Schema, analyst: Analyst | None = None) -> Budget:
@@ -27,7 +28,11 @@ def budget_of(schema: Schema, analyst: Analyst | None = None) -> Budget:
         role = next((r for r in schema.roles if r.name == analyst.role), None)
         caps = [cap for scope, who in (("analyst", analyst), ("role", role)) if who for cap in _cap(scope, who, schema)]
     usual = default_loss(privacy)
-    return Budget(privacy.budget, privacy.accounting, tuple(caps), held, privacy.window, privacy.floor, usual)
+    buyer = schema.refresh if analyst is not None and analyst.name == BUYER else None
+    a_version = buyer.epsilon if buyer is not None else None
+    return Budget(
+        privacy.budget, privacy.accounting, tuple(caps), held, privacy.window, privacy.floor, usual, a_version
+    )
 
 
 def default_loss(privacy: Privacy) -> PrivacyLoss:

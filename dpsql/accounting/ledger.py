@@ -163,7 +163,7 @@ class Ledger:
         promise_for_good(connection, self.store, promise)
         books = Books(self.store, connection, now, promise)
         limits = books.limits(allowed, analyst, portions)
-        refused = budgets.refusal(limits, allowed.least)
+        refused = budgets.refusal(limits, allowed.least) or books.refusal_of_version(request, allowed.a_version)
         if refused is not None:
             raise refused
         head = self._append(connection, request, portions, last, (now, analyst, role))

@@ -100,6 +100,7 @@ class Budget:
     window      "day", "week" or "month": the total and the caps are for each; None: they never refill
     least       the least epsilon that a statement may cost: less than that fits nobody
     usual       the loss of a statement of the default price
+    a_version   [nats] the most that the prices of this analyst add up to in one version of the data; None: as far as the totals go
     """
 
     total: EpsilonDelta
@@ -109,3 +110,4 @@ class Budget:
     window: str | None = None
     least: Fraction = Fraction(0)
     usual: PrivacyLoss = NO_LOSS
+    a_version: Fraction | None = None

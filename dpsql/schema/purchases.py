@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+BUYER = "dpsql refresh"
+"""The analyst who is charged: nobody's cap, the dataset's total alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Purchases:

@@ -21,13 +21,13 @@ from dpsql.dataset.opening import open_dataset, versions_of_tables
 from dpsql.mechanisms.prices import nominal
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.schema.mistakes import printable
-from dpsql.schema.model import RESERVED, Analyst, Schema
+from dpsql.schema.model import Analyst, Schema
+from dpsql.schema.purchases import BUYER as BUYERS_NAME
 from dpsql.schema.purchases import Purchases
 from dpsql.session.outdated import Outdated, outdated, text_of_outdated
 from dpsql.session.session import Session
 
-BUYER = Analyst(f"{RESERVED}refresh")
-"""The analyst who is charged: nobody's cap, the dataset's total alone."""
+BUYER = Analyst(BUYERS_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,17 @@ def buy(
             told(text_of_outdated(gone))
         if schema.refresh is None:
             return Followed(gone)
-        # a refresh that was killed, or comes again, goes on with what is left
-        charged = (nominal(e.loss) for e in ledger.history(BUYER.name) if e.version == dataset.version)
-        found = planned(session, schema.refresh, schema.refresh.epsilon - sum(charged, Fraction(0)))
+        most = schema.refresh.epsilon
+
+        def left() -> Fraction:
+            """Amount that a refresh which was killed, or comes again, or runs beside another one, may still spend."""
+            charged = (nominal(e.loss) for e in ledger.history(BUYER.name) if e.version == dataset.version)
+            return most - sum(charged, Fraction(0))
+
+        found = planned(session, schema.refresh, left())
         if any(one.is_paid for one in found):
             told(text_of(schema, found))
-        return Followed(gone, tuple(_bought(session, one) for one in found))
+        return Followed(gone, tuple(_bought(session, one, left) for one in found))
 
 
 def text_of(schema: Schema, found: tuple[Purchase, ...]) -> str:
@@ -132,10 +137,13 @@ def planned(session: Session, purchases: Purchases, left: Fraction) -> tuple[Pur
     return tuple(found)
 
 
-def _bought(session: Session, one: Purchase) -> Purchase:
+def _bought(session: Session, one: Purchase, left: Callable[[], Fraction]) -> Purchase:
     """The statement bought at most at the price that was told; what others bought meanwhile is free.
 
-    Why  a cube that is stored is asked too: it has its name again where another version had it
+    left  gives what may still be spent of the version, as it is then
+
+    Why   a cube that is stored is asked too: it has its name again where another version had it. Where another refresh spent what was
+          left, the ledger refuses it in the transaction of the charge
     """
     if not one.fits or one.problem is not None or not (one.price or one.cube or one.off):
         return one
@@ -146,5 +154,7 @@ def _bought(session: Session, one: Purchase) -> Purchase:
         if one.price or one.cube:
             session.execute(one.statement)
     except Error as problem:
+        if problem.code == "DPSQL-501" and one.price > left():
+            return replace(one, fits=False)
         return replace(one, problem=problem)
     return one

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -11,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.accounting.books import Books
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.cli.main import main
 from dpsql.core.errors import Error, SchemaError, error
 from dpsql.dataset import owner
+from dpsql.dataset.opening import open_dataset
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema.toml import read_schema
 from dpsql.schema.write import write
@@ -125,6 +130,7 @@ def test_a_refresh_that_forgets_what_was_charged_is_noticed(folder: Path, monkey
     monkeypatch.setattr(
         Ledger, "history", lambda ledger, analyst=None, own=Ledger.history: [] if analyst else own(ledger)
     )
+    monkeypatch.setattr(Books, "refusal_of_version", lambda *_: None)
     with pytest.raises(ValueError, match="empty"):
         spend_over_and_over(folder, monkeypatch)
     monkeypatch.undo()
@@ -314,3 +320,66 @@ def test_a_cube_that_analysts_made_is_listed_by_its_name(cubed: Path) -> None:
     assert bought(cubed) == ["bought", *["stored"] * 3]
     listed(cubed, "REFRESH CUBE nobody")
     assert bought(cubed) == ["refused"]
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+BESIDE = """
+import sys, time
+from pathlib import Path
+from dpsql.accounting.books import Books
+from dpsql.accounting.ledger import Ledger
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import ledger_identity
+from dpsql.session.refreshing import buy
+from dpsql.session.session import Session
+schema, ledger, here, other, fault = sys.argv[1:]
+if fault:
+    Books.refusal_of_version = lambda *_: None
+declared, execute = read_schema(schema), Session.execute
+def met(session, sql, *rest):
+    Path(here).touch()
+    while not Path(other).exists():
+        time.sleep(0.01)
+    return execute(session, sql, *rest)
+Session.execute = met
+found = buy(declared, Ledger.open(ledger, ledger_identity(declared)))
+print(*(one.fields["state"] for one in found.purchases))
+"""
+"""A refresh that has planned what it buys, and buys once the other one has planned too."""
+
+
+@pytest.mark.parametrize("fault", ["", "what the other one spends is not seen"])
+def test_two_processes_have_one_total_of_a_version(folder: Path, fault: str) -> None:
+    lists, processes = ((VISITS, COST), (PEOPLE, f"{PEOPLE} WHERE income > 5")), []
+    schemas = [folder / "first.toml", folder / "second.toml"]
+    for schema, statements in zip(schemas, lists, strict=True):
+        listed(folder, *statements)
+        (folder / "schema.toml").rename(schema)
+    shutil.copy(schemas[0], folder / "schema.toml")
+    for schema, here, other in zip(schemas, "ab", "ba", strict=True):
+        places = (schema, folder / "ledger", folder / here, folder / other)
+        command = [sys.executable, "-c", BESIDE, *map(str, places), fault]
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    told = [process.communicate() for process in processes]
+    assert all(process.returncode == 0 for process in processes), told
+    states = " ".join(out for out, _ in told).split()
+    (spent,) = charged(folder).values()
+    if fault:
+        assert states == ["bought"] * 4 and spent == 4 * PRICE, "the planted fault spends the total twice"
+    else:
+        assert sorted(states) == ["bought", "bought", "left", "left"] and spent == 2 * PRICE
+
+
+def test_what_the_ledger_refuses_of_a_version_is_told(folder: Path) -> None:
+    schema = read_schema(folder / "schema.toml")
+    with ledger(folder) as held:
+        opened = open_dataset(schema, held, approve=False)
+        with closing(Session(opened, held, BUYER)) as session:
+            session.execute(VISITS)
+            session.execute(COST)
+            with pytest.raises(Error, match=r"0 is left of the 0\.2 that one version may cost") as raised:
+                session.execute(PEOPLE)
+            assert raised.value.code == "DPSQL-501" and raised.value.hint == "the owner may raise epsilon in [refresh]"
+    with closing(open_session(folder / "schema.toml", "ann", folder / "ledger")) as session:
+        assert session.execute(PEOPLE).receipt.loss.rho, "it is a refresh's alone"
