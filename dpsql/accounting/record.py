@@ -38,6 +38,7 @@ class VersionRecord:
     facts      names, as schema/model.py gives them
     snapshot   (signature, content) of the prepared snapshot's files, keyed with the ledger's secret; None: there is none
     files      by table that is read from files, by the name of each: see ApprovedFile
+    kept       by table and declared periods, the versions of those whose rows are those of an earlier one, by the period's name
     """
 
     structure: tuple[str, ...] = ()
@@ -45,18 +46,25 @@ class VersionRecord:
     facts: frozenset[str] = frozenset()
     snapshot: tuple[str, str] | None = None
     files: ApprovedFiles = field(default_factory=dict)
+    kept: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
         """As the ledger keeps it."""
         found = {"verified": self.structure, "declared": self.declared, "facts": sorted(self.facts)}
-        return json.dumps({**found, "snapshot": self.snapshot, "files": self.files})
+        periods = {"kept": self.kept} if self.kept else {}
+        return json.dumps({**found, "snapshot": self.snapshot, "files": self.files, **periods})
 
 
 def read_record(ledger: Ledger, version: str, declared: str) -> VersionRecord:
     """Read the facts verified of a data version; without facts and snapshot where they are about other declarations."""
-    stored = _read(Versions(ledger).facts(version) or "")
-    return stored if stored.declared == declared else VersionRecord(stored.structure, files=stored.files)
+    stored = stored_record(ledger, version)
+    return stored if stored.declared == declared else replace(stored, declared="", facts=frozenset(), snapshot=None)
+
+
+def stored_record(ledger: Ledger, version: str) -> VersionRecord:
+    """The record as it was written, whatever declarations it is about."""
+    return _read(Versions(ledger).facts(version) or "")
 
 
 def approved_files(ledger: Ledger, version: str) -> ApprovedFiles:
@@ -90,9 +98,9 @@ def _read(text: str) -> VersionRecord:
         signature, content = snapshot if snapshot is not None else ("", "")
         pair = (str(signature), str(content)) if snapshot is not None else None
         files = {str(table): _files(files) for table, files in dict(found.get("files", {})).items()}
-        return VersionRecord(
-            tuple(map(str, found["verified"])), str(found["declared"]), frozenset(found["facts"]), pair, files
-        )
+        kept = {str(table): dict(periods) for table, periods in dict(found.get("kept", {})).items()}
+        verified, facts = tuple(map(str, found["verified"])), frozenset(found["facts"])
+        return VersionRecord(verified, str(found["declared"]), facts, pair, files, kept)
     except (ValueError, TypeError, KeyError, AttributeError):
         return VersionRecord()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dpsql.accounting import layout
 from dpsql.accounting.ledger import Ledger
@@ -29,6 +30,22 @@ _HAS_FIRST = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'first
 _FIRST = "SELECT version, time FROM first_approval"
 _NOTE = "UPDATE version SET facts = ? WHERE id = ?"
 _RECORD = "INSERT INTO signature VALUES (?, ?) ON CONFLICT (signature) DO UPDATE SET version = excluded.version"
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersions:
+    """Versions that one snapshot has of its tables.
+
+    tables   by table
+    periods  by table and declared periods, of the closed ones that are older than the table's own, by the period's name
+    """
+
+    tables: Mapping[str, str]
+    periods: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def of(self, table: str, periods: str = "", name: str = "") -> str:
+        """The version of a table, or of one period of it: its own where that is open, or closed since."""
+        return self.periods.get(periods, {}).get(name, self.tables[table])
 
 
 class Versions:

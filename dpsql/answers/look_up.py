@@ -10,6 +10,7 @@ from dpsql.accounting.answers import Answers
 from dpsql.accounting.cubes import CubeNames, StoredCube
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.vectors import Vector, Vectors
+from dpsql.accounting.versions import TableVersions
 from dpsql.answers.cubes import WIDER, Cubes
 from dpsql.answers.questions import AnswerScope, Questions
 from dpsql.answers.refining import Refinement, dearer, refine
@@ -85,7 +86,7 @@ class Stored:
     """The stored answers that one analyst's statements are read off.
 
     identities  of the declared schema
-    versions    of the data, by table
+    versions    of the data
     moved       tables that changed since and cannot be read, and when their versions were approved
     older       such that are read as they were approved
     """
@@ -96,7 +97,7 @@ class Stored:
         schema: Schema,
         analyst: Analyst,
         identities: Identities,
-        versions: Mapping[str, str],
+        versions: TableVersions,
         moved: Mapping[str, str],
         older: Mapping[str, str],
     ) -> None:

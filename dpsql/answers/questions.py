@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.vectors import Vector, Vectors
+from dpsql.accounting.versions import TableVersions
 from dpsql.aggregates.base import Statistic
 from dpsql.aggregates.joint import parts_of
 from dpsql.aggregates.record import value_key
@@ -67,19 +68,23 @@ class RowsKey:
 class AnswerScope:
     """Versions of the data, and whose answers are shared.
 
-    versions  by table
-    alone     text that names the analyst whose answers are shared with nobody; else ""
+    alone  text that names the analyst whose answers are shared with nobody; else ""
     """
 
-    def __init__(self, versions: Mapping[str, str], alone: str) -> None:
-        self._versions, self._alone, self._known = versions, alone, dict[frozenset[str], str]()
+    def __init__(self, versions: TableVersions, alone: str) -> None:
+        self._versions, self._alone, self._known = versions, alone, dict[Hashable, str]()
 
     def of(self, release: Release) -> str:
-        """Text that is equal only while the tables that a release depends on have the same versions: all, where it names none."""
-        if release.tables not in self._known:
-            versions = sorted((name, self._versions[name]) for name in release.tables or self._versions)
-            self._known[release.tables] = hashlib.sha256(repr(versions).encode()).hexdigest()[:32] + self._alone
-        return self._known[release.tables]
+        """Text that is equal only while the tables that a release depends on have the same versions: all, where it names none. Of a
+        table with periods it is those of the periods that are read.
+
+        Why  a row of any other period meets a condition that is not true for it (relations/periods.py)
+        """
+        reads = release.reads if release.tables else tuple((name,) for name in sorted(self._versions.tables))
+        if reads not in self._known:
+            versions = [(read[0] if len(read) == 1 else read, self._versions.of(*read)) for read in reads]
+            self._known[reads] = hashlib.sha256(repr(versions).encode()).hexdigest()[:32] + self._alone
+        return self._known[reads]
 
 
 class Questions:

@@ -9,6 +9,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import ApprovedFile, ApprovedFiles, approved_files
 from dpsql.accounting.versions import Versions
 from dpsql.core.errors import error
+from dpsql.dataset.closing import NO_PERIODS, Periods, canonical_table_with, kept_in
 from dpsql.engines.base import Engine
 from dpsql.engines.signature import Digests, FileParts, FileStart, Lengths, content
 from dpsql.engines.structure import canonical_table
@@ -31,13 +32,22 @@ def _lengths(ledger: Ledger, version: str | None) -> Lengths:
 
 def moved_since(version: str, schema: Schema, ledger: Ledger, digests: Digests) -> tuple[Table, ...]:
     """The declared tables whose contents or structure are other ones than in an approved version."""
-    now, known = contents_of_tables(schema, ledger, digests), Versions(ledger).contents(version)
+    now, known = (
+        contents_of_tables(schema, ledger, digests, kept_in(ledger, version)),
+        Versions(ledger).contents(version),
+    )
     return tuple(table for table in schema.tables if now[table.name] != known.get(table.name))
 
 
-def contents_of_tables(schema: Schema, ledger: Ledger, digests: Digests) -> dict[str, str]:
-    """Text that stands for the contents and the declared structure of each table; without the ledger's key it says nothing."""
-    return {t.name: content(digests.tables[t.name], ledger.secret, canonical_table(schema, t)) for t in schema.tables}
+def contents_of_tables(schema: Schema, ledger: Ledger, digests: Digests, kept: Periods = NO_PERIODS) -> dict[str, str]:
+    """Text that stands for the contents and the declared structure of each table; without the ledger's key it says nothing.
+
+    kept  see closing.py
+    """
+    return {
+        t.name: content(digests.tables[t.name], ledger.secret, canonical_table_with(schema, t, kept))
+        for t in schema.tables
+    }
 
 
 def contents_of_files(schema: Schema, ledger: Ledger, digests: Digests) -> ApprovedFiles:

@@ -9,9 +9,19 @@ from datetime import date
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import VersionRecord, keep_files, read_record, snapshot_folder
-from dpsql.accounting.versions import Versions
+from dpsql.accounting.versions import TableVersions, Versions
 from dpsql.core.errors import Error, error
 from dpsql.dataset import binding
+from dpsql.dataset.closing import (
+    NO_PERIODS,
+    Periods,
+    by_period,
+    canonical_with,
+    kept_in,
+    latest_kept,
+    named_periods,
+    prepared_versions,
+)
 from dpsql.dataset.growing import contents_of_files, contents_of_tables, moved_since, only_added_to, taken
 from dpsql.engines import snapshot
 from dpsql.engines.base import Engine, Identity
@@ -19,7 +29,7 @@ from dpsql.engines.public import fill
 from dpsql.engines.registry import kind_for
 from dpsql.engines.signature import UNREAD, Digests, FileParts, content
 from dpsql.engines.snapshot import Snapshot
-from dpsql.engines.structure import NONE_ADDED, Added, canonical, declared, verify, verify_public
+from dpsql.engines.structure import NONE_ADDED, Added, declared, verify, verify_public
 from dpsql.plan.tables import PublicTable
 from dpsql.schema import spent
 from dpsql.schema.model import Schema
@@ -41,6 +51,7 @@ class Dataset:
     moved    private tables whose contents are other ones now, and not approved; and when those that `tables` names were. Nothing reads
              them: what is stored is answered, and what would have to be bought is refused
     older    such tables that are read all the same, as they were approved: from the prepared snapshot
+    periods  the versions of closed periods that are older than their table's own: see closing.py
     facts    what was verified of this version, named by schema/model.py: only ever to skip what is then the identity; none where the
              engine cannot tell any other contents from it
     notes    what whoever opened it has to be told, once
@@ -56,6 +67,11 @@ class Dataset:
     release: Callable[[], None] | None = None
     moved: Mapping[str, str] = field(default_factory=dict)
     older: Mapping[str, str] = field(default_factory=dict)
+    periods: Periods = field(default_factory=dict)
+
+    @property
+    def versions(self) -> TableVersions:
+        return TableVersions(self.tables, self.periods)
 
     def close(self) -> None:
         """Let go of it; call once."""
@@ -66,25 +82,18 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
     """Open the data of a schema, provided that its contents and declared structure were approved.
 
     approve  verify and approve here what was not approved before, as the owner's `check` does, without the limits of statements:
-             where no analysts are declared (rule 36)
+             where no analysts are declared (rule 36); of tables with periods the owner approves, since a snapshot is written then
     Errors   707 a file is missing or cannot be read; 804 the data does not have the declared structure; 708 it is not
              approved, or changed while it was opened; 704, 705 the ledger's; 714 it is bound to another ledger
     """
+    approve = approve and not by_period(schema)
     binding.require(schema, ledger)
     notes: tuple[str, ...] = (binding.IN_MEMORY,) if ledger.store.file is None else ()
     engine = _begun(schema, ledger, approve)
     try:
         filled = fill(engine, schema)
-        (version, digests), moved, older = recognised(engine, schema, ledger), dict[str, str](), dict[str, str]()
-        if version is None and not approve:
-            version, moved = _approved_before(schema, ledger, digests)
-            served = engine if engine.is_pinned else _from_snapshot(engine, version, schema, ledger)
-            only = only_added_to(version, schema, ledger, digests) if served is None else {}
-            if served is not None:
-                engine, moved, older = served, older, moved
-            elif only:
-                engine = _from_files(engine, only, schema)
-                older = {table: moved.pop(table) for table in only}
+        version, digests = recognised(engine, schema, ledger)
+        engine, version, moved, older = _found(engine, schema, ledger, version, None if approve else digests)
         if version is not None:
             verify_public(engine, filled)
             notes += binding.mark(schema, ledger) if approve else ()
@@ -94,13 +103,38 @@ def open_dataset(schema: Schema, ledger: Ledger, *, approve: bool) -> Dataset:
         notes += asked_anew(ledger)
         # a file may be another one and look the same: then every limit and bound is enforced on it (rule 63)
         facts = read_record(ledger, version, declared(schema)).facts if engine.is_pinned else frozenset[str]()
-        tables, filled = _dated(filled, ledger, version)
+        tables, filled = dated(filled, ledger, version)
         engine.limit(engine_memory(schema))
         require_unchanged(engine)
     except BaseException:
         engine.close()
         raise
-    return Dataset(filled, engine, version, tables, facts, notes, moved=moved, older=older)
+    return Dataset(filled, engine, version, tables, facts, notes, None, moved, older, kept_in(ledger, version))
+
+
+Found = tuple[Engine, str | None, dict[str, str], dict[str, str]]
+
+
+def _found(engine: Engine, schema: Schema, ledger: Ledger, version: str | None, digests: Digests | None) -> Found:
+    """The engine over an approved version, that version, and the tables that moved or are older: see Dataset. None for a version that
+    is to be approved.
+
+    version  as whose contents the files are recognised
+    digests  of the files; None where what is no version yet is to be one
+    """
+    moved, older = dict[str, str](), dict[str, str]()
+    if version is None and digests is not None:
+        version, moved = _approved_before(schema, ledger, digests)
+        served = engine if engine.is_pinned else _from_snapshot(engine, version, schema, ledger)
+        only = only_added_to(version, schema, ledger, digests) if served is None and not by_period(schema) else {}
+        if served is not None:
+            engine, moved, older = served, older, moved
+        elif only:
+            engine = _from_files(engine, only, schema)
+            older = {table: moved.pop(table) for table in only}
+    if by_period(schema) and version is not None and not engine.is_pinned:
+        return _with_periods(engine, schema, ledger, version)
+    return engine, version, moved, older
 
 
 def _begun(schema: Schema, ledger: Ledger, approve: bool) -> Engine:
@@ -158,6 +192,25 @@ def _from_snapshot(engine: Engine, version: str, schema: Schema, ledger: Ledger)
     return None
 
 
+def _with_periods(engine: Engine, schema: Schema, ledger: Ledger, version: str) -> Found:
+    """The same over a version's prepared snapshot, or, where none is written yet, over the one before. Raises 708 where there is none.
+
+    Why  rows of closed periods are those of the snapshot, whatever the source has (rule 62)
+    """
+    digests = taken(engine, ledger)
+    for one in prepared_versions(ledger, version):
+        served = _from_snapshot(engine, one, schema, ledger)
+        if served is not None:
+            times, tables = Versions(ledger).times(), versions_of_tables(ledger, one, schema)
+            moved = moved_since(one, schema, ledger, digests)
+            return served, one, {}, {table.name: times[tables[table.name]] for table in moved}
+    raise error(
+        708,
+        "the prepared snapshot of a table with periods is not there, or is of other declarations",
+        hint="its owner must run `dpsql refresh` with this schema, or `dpsql check` where that says so",
+    )
+
+
 def _from_files(engine: Engine, only: FileParts, schema: Schema) -> Engine:
     """The engine over the approved files, or first bytes of them, of tables to which rows were only added, in place of one over all.
 
@@ -185,21 +238,30 @@ def versions_of_tables(ledger: Ledger, version: str, schema: Schema) -> Mapping[
     return {table.name: known.get(table.name, version) for table in schema.tables}
 
 
-def _dated(schema: Schema, ledger: Ledger, version: str) -> tuple[Mapping[str, str], Schema]:
+def table_versions(ledger: Ledger, version: str, schema: Schema) -> TableVersions:
+    """The same, with the periods that it keeps."""
+    return TableVersions(versions_of_tables(ledger, version, schema), kept_in(ledger, version))
+
+
+def dated(schema: Schema, ledger: Ledger, version: str) -> tuple[Mapping[str, str], Schema]:
     """Version of each table, and the schema with the bounds that end on the day of the first approval of that, UTC."""
     tables, times = versions_of_tables(ledger, version, schema), Versions(ledger).first_times()
     return tables, until(schema, {name: date.fromisoformat(times[own][:10]) for name, own in tables.items()})
 
 
 def versions_table(dataset: Dataset, ledger: Ledger) -> PublicTable:
-    """dpsql.versions: of each declared table the version that is read, and when it was approved."""
-    times, rows = Versions(ledger).times(), dataset.tables.items()
+    """dpsql.versions: of each declared table the version that is read, and when it was approved; then of closed periods with an
+    earlier one."""
+    times, rows = Versions(ledger).times(), [(name, version, "") for name, version in dataset.tables.items()]
+    for table in by_period(dataset.schema):
+        rows += [(table.name, version, name) for name, version in named_periods(dataset.periods, table)]
     # UTC, as a TIMESTAMP without a zone
-    approved = [times[version].partition("+")[0] for _, version in rows]
+    approved = [times[version].partition("+")[0] for _, version, _ in rows]
     data = (
-        list[object](name for name, _ in rows),
-        list[object](version for _, version in rows),
+        list[object](name for name, _, _ in rows),
+        list[object](version for _, version, _ in rows),
         list[object](approved),
+        list[object](period or None for _, _, period in rows),
     )
     return PublicTable(VERSIONS_TABLE, spent.TABLES[VERSIONS_TABLE], data)
 
@@ -236,7 +298,7 @@ def recognised(
 
     Unchanged files are recognised by their signature, and have none; else every byte is read, once.
     """
-    versions, structure = Versions(ledger), canonical(schema)
+    versions, structure = Versions(ledger), canonical_with(schema, latest_kept(schema, ledger))
     signature = engine.signature.keyed(ledger.secret, structure)
     known = versions.by_signature(signature) if signature else None
     if known is not None:
@@ -260,6 +322,7 @@ def approve_version(
     known: Collection[str] = (),
     added: Added = NONE_ADDED,
     digests: Digests | None = None,
+    kept: Periods = NO_PERIODS,
 ) -> tuple[str, tuple[str, ...]]:
     """Verify the structure, bind the data to its ledger and approve the contents; equal contents keep their version, whoever approves
     first.
@@ -269,11 +332,12 @@ def approve_version(
     added       those to which files were only added since
     digests     of the engine's contents, where they were taken already: they are of what is verified, for the contents must be the same
                 after it as when they were opened
+    kept        closed periods that it keeps the rows of
     Output      the version, and what has to be told of the ledger
     Errors      804 where the structure is not as declared, 708 where the data changed meanwhile, 714 as `binding`
     """
     verified, latest = verify(engine, schema, known, added), Versions(ledger).latest()
-    structure = canonical(schema)
+    structure = canonical_with(schema, kept)
     digests = digests or taken(engine, ledger)
     require_unchanged(engine)
     told = (
@@ -282,8 +346,8 @@ def approve_version(
     )
     signature = engine.signature.keyed(ledger.secret, structure)
     text = content(digests.whole, ledger.secret, structure)
-    tables, files = contents_of_tables(schema, ledger, digests), contents_of_files(schema, ledger, digests)
-    version = Versions(ledger).approve(text, signature, VersionRecord(verified, files=files).text, tables)
+    tables, files = contents_of_tables(schema, ledger, digests, kept), contents_of_files(schema, ledger, digests)
+    version = Versions(ledger).approve(text, signature, VersionRecord(verified, files=files, kept=kept).text, tables)
     keep_files(ledger, version, latest[0] if latest is not None else None, files)
     return version, told
 
@@ -299,7 +363,8 @@ def _snapshot(signature: Identity, schema: Schema, ledger: Ledger) -> Snapshot |
 
     Anything else is no error: the same answers come from the declared files.
     """
-    version = Versions(ledger).by_signature(signature.keyed(ledger.secret, canonical(schema)))
+    structure = canonical_with(schema, latest_kept(schema, ledger))
+    version = Versions(ledger).by_signature(signature.keyed(ledger.secret, structure))
     return _snapshot_of(version, schema, ledger) if version is not None else None
 
 

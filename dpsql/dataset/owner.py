@@ -18,6 +18,7 @@ from dpsql.core.domains import Interval
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
 from dpsql.dataset import binding
+from dpsql.dataset.closing import NextVersion, by_period, next_of_check, next_version
 from dpsql.dataset.doubting import doubts
 from dpsql.dataset.growing import moved_since, only_added_to, taken
 from dpsql.dataset.opening import approve_version, approved_version, require_unchanged
@@ -113,7 +114,7 @@ def check(
     """
     if not new_ledger:
         binding.require(schema, ledger)
-    if prepare:
+    if prepare := prepare or bool(by_period(schema)):
         require_place(schema, ledger)
     private = sum(not t.public for t in schema.tables)
     begin = _steps(told, 2 + private * (2 if prepare else 1))
@@ -125,13 +126,27 @@ def check(
     begin("the structure")
     with closing(kind_for(schema).begin(schema, lambda _: None)) as engine:
         filled = fill(engine, schema)
-        version, notes = approve_version(engine, filled, ledger, new_ledger=new_ledger)
+        version, next_one, notes = _approved(engine, filled, ledger, new_ledger)
         facts = tuple(_facts(engine, filled, t, begin) for t in filled.tables if not t.public)
         require_unchanged(engine)
-    _record(schema, ledger, version, verified(filled, facts))
+    _record(schema, ledger, version, next_one.holding(verified(filled, facts), schema, ledger))
     snapshot = prepare_snapshot(schema, ledger, version, begin) if prepare else None
     public, told_of = tuple(t for t in filled.tables if t.public), (*warnings(schema), *doubts(filled, facts), *notes)
     return CheckReport(schema.name, version, facts, public, snapshot, charges, told_of)
+
+
+def _approved(
+    engine: Engine, schema: Schema, ledger: Ledger, new_ledger: bool
+) -> tuple[str, NextVersion, tuple[str, ...]]:
+    """The version that the check approves, closed periods that it keeps, and what has to be told of the ledger."""
+    digests = taken(engine, ledger)
+
+    def moved(version: str) -> set[str]:
+        return {table.name for table in moved_since(version, schema, ledger, digests)}
+
+    next_one = next_of_check(schema, ledger, moved)
+    version, notes = approve_version(engine, schema, ledger, new_ledger=new_ledger, digests=digests, kept=next_one.kept)
+    return version, next_one, notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +178,14 @@ class RefreshReport:
         return json.dumps({**found, "notes": self.notes}, indent=2)
 
 
-def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
+def refresh(schema: Schema, ledger: Ledger, revise: Sequence[str] = ()) -> RefreshReport:
     """Approve what the data are now, as `check` does, and verify of it the tables that changed; shows no facts. A prepared snapshot is
     followed by the new version's, which takes its place at once; whoever reads the old one goes on.
 
+    revise  names of closed periods that are taken from the source again, or "all"
     Why     a table with the contents and the structure that were verified keeps what was found of it, where none on its way to the
             unit changed
-    Errors  as `check`; 708 where no version was approved before
+    Errors  as `check`; 708 where no version was approved before, or rows of closed periods are lost; 802 for a name of no period
     """
     binding.require(schema, ledger)
     latest = Versions(ledger).latest()
@@ -179,6 +195,8 @@ def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
         filled = fill(engine, schema)
         digests = taken(engine, ledger, latest[0])
         moved = {table.name for table in moved_since(latest[0], filled, ledger, digests)}
+        next_one = next_version(schema, ledger, moved, revise)
+        moved |= next_one.revised
         names = [table.name for table in schema.tables]
         unchanged = tuple(name for name in names if name not in moved)
         if not moved and approved_version(engine, schema, ledger, digests) == latest[0]:
@@ -190,9 +208,11 @@ def refresh(schema: Schema, ledger: Ledger) -> RefreshReport:
             for table, parts in only_added_to(latest[0], filled, ledger, digests).items()
             if (shown := engine.show_added(filled.tables[names.index(table)], _since(parts, digests.files[table])))
         }
-        version, notes = approve_version(engine, filled, ledger, known=known, added=added, digests=digests)
+        version, notes = approve_version(
+            engine, filled, ledger, known=known, added=added, digests=digests, kept=next_one.kept
+        )
         before = read_record(ledger, latest[0], declared(schema)).facts
-        facts = _facts_anew(engine, filled, moved, before, added)
+        facts = next_one.holding(_facts_anew(engine, filled, moved, before, added), schema, ledger)
         require_unchanged(engine)
     _record(schema, ledger, version, facts)
     _prepared_on(schema, ledger, version)
@@ -211,7 +231,7 @@ def _prepared_on(schema: Schema, ledger: Ledger, version: str) -> None:
     root = snapshot_folder(ledger)
     remove_left(ledger)
     held = [path.name for path in root.iterdir()] if root is not None and root.is_dir() else []
-    if held and read_record(ledger, version, declared(schema)).snapshot is None:
+    if (held or by_period(schema)) and read_record(ledger, version, declared(schema)).snapshot is None:
         prepare_snapshot(schema, ledger, version)
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import read_record, snapshot_folder, write_record
 from dpsql.core.errors import error
-from dpsql.dataset.opening import approved_version, require_unchanged
+from dpsql.dataset.closing import BEGIN_ANEW, LOST, base_of, by_period, file_of, keeps_any, kept_in, named_periods
+from dpsql.dataset.opening import approved_version, dated, require_unchanged
 from dpsql.engines import snapshot
+from dpsql.engines.base import Kept
 from dpsql.engines.registry import kind_for
 from dpsql.engines.signature import content
 from dpsql.engines.snapshot import Snapshot
@@ -46,6 +48,8 @@ def prepare(schema: Schema, ledger: Ledger, version: str, begin: Callable[[str],
     about = declared(schema)
     pair = (found.signature.keyed(ledger.secret, about), whole)
     write_record(ledger, version, replace(read_record(ledger, version, about), declared=about, snapshot=pair))
+    # not before it is recorded: rows of closed periods are in the older ones alone
+    snapshot.remove_others(root, version)
     return found
 
 
@@ -67,22 +71,29 @@ def _kept(root: Path, schema: Schema, ledger: Ledger, version: str) -> Snapshot 
 
 
 def _write(root: Path, schema: Schema, ledger: Ledger, version: str, begin: Callable[[str], None]) -> None:
+    kept = kept_in(ledger, version)
+    base = base_of(schema, ledger, version) if by_period(schema) else None
+    if keeps_any(kept) and base is None:
+        raise error(708, LOST, hint=BEGIN_ANEW)
     with snapshot.draft(root, schema) as folder:
-        outputs = snapshot.files(folder, schema)
-        engine = kind_for(schema).begin(schema, lambda _: None, outputs)
+        outputs, read = snapshot.files(folder, schema), base[1].files if base is not None else ()
+        engine = kind_for(schema).begin(schema, lambda _: None, (*outputs, *read))
         try:
             if approved_version(engine, schema, ledger) != version:
                 raise error(
                     708, "the data changed while it was prepared", hint="check it again when nothing writes to it"
                 )
-            private = (t for t in schema.tables if not t.public)
+            filled = dated(schema, ledger, version)[1]
+            private = (t for t in filled.tables if not t.public)
             for table, file in zip(private, outputs, strict=True):
                 begin(f"writing {table.name}")
-                engine.copy(schema, table, file)
+                periods = tuple(name for name, _ in named_periods(kept, table))
+                older = Kept(file_of(base[1], schema, table), periods) if base is not None and periods else None
+                engine.copy(filled, table, file, older)
             require_unchanged(engine)
         finally:
             engine.close()
-        snapshot.publish(folder, root, version)
+        snapshot.publish(folder, root, version, base[1].folder if base is not None else None)
 
 
 def _content(found: Snapshot, schema: Schema, ledger: Ledger) -> str | None:

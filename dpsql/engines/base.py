@@ -187,6 +187,14 @@ Find = Callable[[Identity], Snapshot | None]
 """Given by what the contents are known, the prepared snapshot to read private tables from."""
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Closed periods, by their names, whose rows are those of a file that `copy` wrote before (rule 62)."""
+
+    file: Path
+    periods: tuple[str, ...]
+
+
 class Engine(Protocol):
     """Runs checked SQL on the private data; opened by a EngineKind. See the contract above.
 
@@ -247,9 +255,12 @@ class Engine(Protocol):
         """The values of a public table's column as domains hold them, in no order, without NULL, NaN and infinity; at most `limit`."""
         ...
 
-    def copy(self, schema: Schema, table: Table, file: Path) -> None:
+    def copy(self, schema: Schema, table: Table, file: Path, kept: Kept | None = None) -> None:
         """Write a private table's rows into a file that it was opened for; with their units and sorted by these, where people are
-        units. Raises 704, 702, 703."""
+        units. Raises 704, 702, 703.
+
+        kept  rows of a table with periods that are taken from an earlier copy
+        """
         ...
 
     @property

@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpsql.core.domains import Categories, Interval
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.base import Dialect, Engine
-from dpsql.engines.writing import literal, name, too_long, undetermined, unfit
+from dpsql.engines.writing import literal, name, text, too_long, undetermined, unfit
 from dpsql.schema.model import ROW, Column, Dependence, Reference, Schema, Table, bounds_fact, rows_fact, unit_fact
 
 MOST_NAMED = 4
@@ -53,7 +53,7 @@ class UnitFacts:
     units     units that have rows here
     most      rows of the unit that has most
     ownerless rows that reach no unit, and are left out of every answer
-    over      units above max_rows_per_unit
+    over      units above max_rows_per_unit; of a table with periods, as `most` and `cut`, of each in each period
     cut       rows above it
     """
 
@@ -99,7 +99,8 @@ def added_facts(engine: Engine, schema: Schema, table: Table, shown: Table) -> T
     if facts.unit is None:
         return replace(facts, table=table)
     (rows, unit), (part, own) = with_unit(dialect, schema, table), with_unit(dialect, schema, shown)
-    of_units = f"SELECT count(*) AS n FROM {rows} WHERE {unit} IN (SELECT {own} FROM {part}) GROUP BY {unit}"
+    keys = ", ".join([unit, *_period(table)])
+    of_units = f"SELECT count(*) AS n FROM {rows} WHERE {unit} IN (SELECT {own} FROM {part}) GROUP BY {keys}"
     ((most,),) = engine.owner_rows(f"SELECT coalesce(max(n), 0) FROM ({of_units}) AS counted")
     return replace(facts, table=table, unit=replace(facts.unit, most=_integer(most)))
 
@@ -255,13 +256,21 @@ def _unit(engine: Engine, schema: Schema, table: Table) -> UnitFacts:
     most = table.max_rows_per_unit
     over = "0" if most is None else f"count(*) FILTER (WHERE u IS NOT NULL AND n > {most})"
     cut = "0" if most is None else f"coalesce(sum(n - {most}) FILTER (WHERE u IS NOT NULL AND n > {most}), 0)"
-    sql = f"""SELECT count(u), coalesce(max(n) FILTER (WHERE u IS NOT NULL), 0), coalesce(sum(n) FILTER (WHERE u IS NOT NULL), 0),
+    keys, of = ", ".join([unit, *_period(table)]), "DISTINCT u" if table.period is not None else "u"
+    sql = f"""SELECT count({of}), coalesce(max(n) FILTER (WHERE u IS NOT NULL), 0), coalesce(sum(n) FILTER (WHERE u IS NOT NULL), 0),
         coalesce(sum(n) FILTER (WHERE u IS NULL), 0), {over}, {cut}
-        FROM (SELECT {unit} AS u, count(*) AS n FROM {rows} GROUP BY 1) AS counted"""
+        FROM (SELECT {unit} AS u, count(*) AS n FROM {rows} GROUP BY {keys}) AS counted"""
     ((units, largest, owned, ownerless, above, excess),) = [
         tuple(_integer(cell) for cell in row) for row in engine.owner_rows(sql)
     ]
     return UnitFacts(units, largest, Fraction(owned, max(units, 1)), ownerless, above, excess)
+
+
+def _period(table: Table) -> list[str]:
+    """SQL of the period of a row of `with_unit`; nothing where the table has none."""
+    if table.period is None:
+        return []
+    return [f"date_trunc({text(table.period.every)}, t0.{name(table.period.column)})"]
 
 
 def with_unit(dialect: Dialect, schema: Schema, table: Table) -> tuple[str, str]:

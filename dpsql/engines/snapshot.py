@@ -53,7 +53,12 @@ def files(folder: Path, schema: Schema) -> tuple[Path, ...]:
 
 def look(root: Path, version: str, schema: Schema) -> Snapshot | None:
     """The files that stand where a version's snapshot is kept; None where one is missing or cannot be read."""
-    listed = files(place(root, version), schema)
+    return at(place(root, version), schema)
+
+
+def at(folder: Path, schema: Schema) -> Snapshot | None:
+    """The same of a folder."""
+    listed = files(folder, schema)
     if not listed or not all(os.access(file, os.R_OK) for file in listed):
         return None
     return Snapshot(listed, Signature.take(listed))
@@ -65,6 +70,11 @@ def look(root: Path, version: str, schema: Schema) -> Snapshot | None:
 def place(root: Path, version: str) -> Path:
     """The folder of one version's snapshot."""
     return root / version
+
+
+def before(root: Path, version: str) -> Path:
+    """The folder of a snapshot that another one of the same version takes the place of, while its rows are still needed."""
+    return root / f"{version}.before"
 
 
 @contextmanager
@@ -90,17 +100,23 @@ def draft(root: Path, schema: Schema) -> Iterator[Path]:
             os.close(held)
 
 
-def publish(folder: Path, root: Path, version: str) -> None:
-    """Make a complete draft the snapshot of a version, durably, and remove every other one. Raises 704."""
-    failed = False
+def publish(folder: Path, root: Path, version: str, source: Path | None = None) -> None:
+    """Make a complete draft the snapshot of a version, durably; others stay until it is recorded. Raises 704.
+
+    source  the folder of another snapshot, whose rows are in this one and nowhere else; it is found until the next one is recorded
+    """
+    failed, here, aside = False, place(root, version), before(root, version)
     try:
         for path in (*folder.iterdir(), folder):
             _sync(path)
-        if place(root, version).exists():
-            place(root, version).rename(root / f".old-{secrets.token_hex(8)}")
-        folder.rename(place(root, version))
+        if here.exists() and here == source:
+            if aside.exists():
+                aside.rename(root / f".old-{secrets.token_hex(8)}")
+            here.rename(aside)
+        elif here.exists():
+            here.rename(root / f".old-{secrets.token_hex(8)}")
+        folder.rename(here)
         _sync(root)
-        remove_others(root, version)
     except OSError:
         failed = True
     _raise_if(failed)

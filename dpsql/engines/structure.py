@@ -41,6 +41,7 @@ def _structure(schema: Schema, t: Table) -> tuple[object, ...]:
         tuple((r.name, r.table, ", ".join(r.targets)) for r in t.references),
         () if t.public else tuple((c.name, _as_read(c)) for c in t.columns),
         *structural(schema, t),
+        *([t.period] if t.period is not None else []),
     )
 
 

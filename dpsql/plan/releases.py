@@ -17,6 +17,8 @@ from dpsql.mechanisms.events import threshold
 from dpsql.mechanisms.prices import costs_at_most
 from dpsql.mechanisms.threshold import delta_per_group
 from dpsql.plan.resolved import AccuracyTarget, Block, GroupKey, InputTable, PostQuery
+from dpsql.relations.periods import ReadPeriods
+from dpsql.schema.by_period import key
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,13 @@ class BoundedBlock:
 
     limits    enforced by the engine SQL
     enforced  False only where the declared keys give a unit one row (verified structure): there is nothing to cut
+    periods   that are read of each table which has some
     """
 
     block: Block
     limits: Limits
     enforced: bool
+    periods: tuple[ReadPeriods, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +186,7 @@ class Release:
     present      the noisy number that says that a group is there; None: every listed group is
     raised       whether it costs the owner's least, which is more than the accuracy that was asked needs
     tables       the declared ones that it depends on: it stays stored while their versions stay the same
+    unread       those of them of which only the declarations count
     is_cube      whether its cells are the coefficients of a cube, which have no group keys
     """
 
@@ -199,7 +204,15 @@ class Release:
     raised: bool = False
     present: NoisyCount | None = None
     tables: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
     is_cube: bool = False
+
+    @property
+    def reads(self) -> tuple[tuple[str, ...], ...]:
+        """The tables whose rows it depends on; of one with periods each that is read: (table, its declared periods, the name)."""
+        names = sorted(self.tables - self.unread - {read.table.name for read in self.limited.periods})
+        periods = ((read.table.name, key(read.table), name) for read in self.limited.periods for name in read.names)
+        return (*((name,) for name in names), *periods)
 
     @property
     def parts(self) -> tuple[NoisyStatistic | Selected, ...]:

@@ -15,7 +15,7 @@ from dpsql.core.sqltypes import SqlType, smallest_integer
 from dpsql.expressions.scalar import Scalar, limits_of
 from dpsql.plan.tables import KeyValue, PublicTable
 from dpsql.relations.relations import Relation
-from dpsql.sql.trees import tables
+from dpsql.sql.trees import table_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +139,13 @@ class Block:
     @property
     def reads(self) -> frozenset[str]:
         """The tables that it reads, by their names; among them those of input tables."""
-        listed = {one.bound for one in self.lists}
-        scalars = (*self.source.where, *self.expressions)
-        return tables(self.source.read()).union(listed, *(tables(part.tree) for part in scalars))
+        return frozenset({*self.places, *(one.bound for one in self.lists)})
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The name of a table for each place in people's rows at which it is read; one may be told twice."""
+        trees = (self.source.read(), *(part.tree for part in (*self.source.where, *self.expressions)))
+        return tuple(name for tree in trees for name in table_names(tree))
 
     @property
     def expressions(self) -> tuple[Scalar, ...]:

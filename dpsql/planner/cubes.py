@@ -37,7 +37,7 @@ from dpsql.plan.releases import Bounded, BoundedBlock, NoisyStatistic, Plan, Rel
 from dpsql.plan.resolved import Block
 from dpsql.planner.cube_terms import CubeTerms
 from dpsql.planner.lower import lower
-from dpsql.planner.measure import Identities, depends_on
+from dpsql.planner.measure import Identities, depends_on, unread
 from dpsql.planner.partition import entries
 from dpsql.planner.pricing import WIDEST_SCALE, accounts_for_rho, too_wide
 from dpsql.planner.request import FOR_GRIDS
@@ -83,6 +83,7 @@ def calibrate_cube(
     release = _measured(part, statistics, noise, price.delta * FOR_GRIDS / len(statistics), schema)
     name = _fingerprint(part, release, ways, price, identities.of(of))
     release = replace(release, fingerprint=name, entries=entries(part.block.source, schema), tables=of)
+    release = replace(release, unread=unread(part, of, schema))
     post_query = replace(bounded.post_query, written=written, traced=False)
     compiled = Compiled(Plan((release,), post_query, release.loss, price), (lower(release),))
     return CalibratedCube(compiled, noise)

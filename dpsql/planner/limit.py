@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
@@ -20,6 +21,7 @@ from dpsql.plan.releases import BoundedBlock
 from dpsql.plan.resolved import Block, GroupKey
 from dpsql.plan.tables import KeyValue
 from dpsql.planner.options import Options
+from dpsql.relations.periods import ReadPeriods, read_periods
 from dpsql.relations.relations import Relation
 from dpsql.schema.model import Schema
 from dpsql.sql.duckdb import EPOCH, decimal_text
@@ -39,19 +41,20 @@ def limit(block: Block, options: Options, schema: Schema) -> BoundedBlock:
         raise error(901, "a relation without a unit reached the limits")
     if block.whole and block.selects:
         raise _not_whole(block)
+    periods = read_periods(source, block.places) if source.has_periods else ()
     if source.one_row_per_unit:
-        return BoundedBlock(block, Limits(1, 1, 1), enforced=False)
+        return BoundedBlock(block, Limits(1, 1, 1), False, periods)
     rows = _least(source.unit.max_rows, options.max_rows)
     # Keys that are functions of the unit give it one group: "customer determines nation" (rule 8). Where that is only declared, the cut
     # to one group enforces it, and is never left out (rules 35, 60).
     constant = 1 if all(key.scalar.is_steady for key in keys) else None
-    most_groups = _least(options.max_groups, _most_groups(source), rows, groups, constant)
+    most_groups = _least(options.max_groups, _most_groups(source, periods), rows, groups, constant)
     if rows is None and any(counts_rows(a) for a in block.aggregates):
         raise _no_limit("rows", source)
     if most_groups is None:
         raise _no_limit("groups", source)
     limits = Limits(rows if rows is not None else most_groups, most_groups, options.max_values)
-    return BoundedBlock(block, limits, enforced=True)
+    return BoundedBlock(block, limits, True, periods)
 
 
 def counts_rows(aggregate: Aggregate) -> bool:
@@ -62,9 +65,12 @@ def counts_rows(aggregate: Aggregate) -> bool:
     return not (bounded and aggregate.record.unit_total is not None)
 
 
-def _most_groups(source: Relation) -> int | None:
-    """The declared limit on a unit's groups; the loosest one where several tables are joined."""
-    declared = [t.max_groups_per_unit for t in source.tables if t.max_groups_per_unit is not None]
+def _most_groups(source: Relation, periods: Sequence[ReadPeriods]) -> int | None:
+    """The declared limit on a unit's groups, of each period that is read; the loosest one where several tables are joined."""
+    times = {read.table.name: read.count for read in periods}
+    declared = [
+        t.max_groups_per_unit * times.get(t.name, 1) for t in source.tables if t.max_groups_per_unit is not None
+    ]
     return max(declared, default=None)
 
 

@@ -18,6 +18,7 @@ from dpsql.planner.buying import buy_one
 from dpsql.planner.request import Parts, Request
 from dpsql.planner.statistics import Statistics, statistics_of, ways_of
 from dpsql.schema.model import Schema, Table, with_unit
+from dpsql.schema.moving import undated
 from dpsql.sql.nodes import Node
 from dpsql.sql.trees import VERSION, fingerprint
 
@@ -159,7 +160,9 @@ class Identities:
     """
 
     def __init__(self, schema: Schema) -> None:
-        self._schema, self._known = schema, dict[frozenset[str], str]()
+        self._known = dict[frozenset[str], str]()
+        # what a statement takes of the day on which bounds of such a table end stands in its own text: other periods grow by it alone
+        self._schema = undated(schema, [table.name for table in schema.tables if table.period is not None])
         self.whole = schema_identity(schema)
 
     def of(self, names: frozenset[str]) -> str:
@@ -176,23 +179,35 @@ def _hash(schema: Schema, declared: Iterable[Table]) -> str:
     return hashlib.sha256(repr((schema.privacy.unit, schema.privacy.units, kept, *more)).encode()).hexdigest()
 
 
-def depends_on(block: Block, schema: Schema) -> frozenset[str]:
+def depends_on(block: Block, schema: Schema, stored: frozenset[str] = frozenset()) -> frozenset[str]:
     """Declared tables of which the rows or the declarations can decide what a block releases (rule 61).
 
     Why  its rows are those of the tables that it reads, each with the unit that its references lead to; what one unit may contribute is
          declared of these tables. Public tables decide before that: their rows give lists of keys, how often a join repeats a row, and
          which conditions are dropped, so all of them count. Where it reads an input table, which earlier releases and statements over
          public tables have made, every table counts.
+
+    stored  tables whose rows are read with the unit that is stored in them: what they refer to takes no part by that
     """
     by_name = {name: table for table in schema.tables for name in (table.name, with_unit(table.name))}
     found = {table.name for table in schema.tables if table.public}
     unit = schema.privacy.unit_table
-    waiting = [*block.reads, *([unit] if unit is not None else [])]
+    waiting = [*block.reads, *([unit] if unit is not None and not block.reads <= stored | found else [])]
     while waiting:
         table = by_name.get(waiting.pop())
         if table is None:
             return frozenset(t.name for t in schema.tables)
         if table.name not in found:
             found.add(table.name)
-            waiting += [reference.table for reference in table.references]
+            waiting += [reference.table for reference in table.references if table.name not in stored]
     return frozenset(found)
+
+
+def unread(limited: BoundedBlock, tables: frozenset[str], schema: Schema) -> frozenset[str]:
+    """Those of the tables that it depends on, of which no row takes part: they are referred to by rows that hold their unit themselves,
+    in a table with periods (rule 62).
+
+    Why  such a row is kept with the unit that it had when its period closed, whatever becomes of the table that the unit is the key of
+    """
+    held = {read.table.name for read in limited.periods if schema.unit_column(read.table) is not None}
+    return tables - depends_on(limited.block, schema, frozenset(held)) if held else frozenset()

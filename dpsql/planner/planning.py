@@ -20,7 +20,7 @@ from dpsql.plan.resolved import InputTable, Resolved
 from dpsql.planner import accurate
 from dpsql.planner.limit import limit
 from dpsql.planner.lower import lower
-from dpsql.planner.measure import Identities, MinimumCellSize, depends_on, measure
+from dpsql.planner.measure import Identities, MinimumCellSize, depends_on, measure, unread
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Query
 from dpsql.planner.partition import entries
@@ -74,7 +74,9 @@ def calibrate(
         few = MinimumCellSize(small.get(part.block.name, ()), schema.guard.k)
         of = depends_on(part.block, schema)
         release = measure(part, request, identities.of(of), _made_of(bounded.bounds, releases), few)
-        releases.append(replace(release, entries=entries(part.block.source, schema), tables=of))
+        releases.append(
+            replace(release, entries=entries(part.block.source, schema), tables=of, unread=unread(part, of, schema))
+        )
     for release in releases:
         check_price(release, price)
     plan = Plan(tuple(releases), bounded.post_query, total(r.loss for r in releases), price, options.accuracy_target)

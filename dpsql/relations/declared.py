@@ -10,7 +10,8 @@ from typing import Generic, TypeVar
 from dpsql.core.domains import hull
 from dpsql.core.errors import error
 from dpsql.expressions.scalar import NO_KEYS, NO_NAMES, NO_PARTS, Scalar, column
-from dpsql.relations.relations import From, Made, Named, Relation, UnitBound
+from dpsql.relations.relations import From, Made, Named, Relation, UnitBound, product_bound
+from dpsql.schema.by_period import count as periods_of
 from dpsql.schema.dependences import determined
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, rows_fact, unit_fact, with_unit
 from dpsql.schema.paths import HeldKey, Name, held_keys, held_parts, named_keys, unit_key
@@ -61,9 +62,11 @@ def _scan(of: Same[Schema], whose: Same[Table], alias: str, source: str) -> Rela
         )
     unit = _unit(schema, table, alias)
     inside = schema.unit_column(table) is not None
+    # where there are periods the limit is of each of them
+    most = product_bound(table.max_rows_per_unit, periods_of(table))
     return Relation(
         columns,
-        UnitBound(unit, 1 if one else table.max_rows_per_unit),
+        UnitBound(unit, 1 if one else most),
         _keys(table, alias),
         From(here, here if inside else TableNode(with_unit(table.name), alias)),
         tables=(table,),

@@ -146,6 +146,11 @@ class Relation:
             return self.unit.max_rows == 1
         return frozenset({self.unit.column.tree}) in self.unique
 
+    @property
+    def has_periods(self) -> bool:
+        """True if a table with periods is read."""
+        return any(table.period is not None for table in self.tables)
+
     def read(self, unit: bool = True) -> Node:
         """Item of FROM, with the unit's column or without."""
         return self.source.with_unit if unit else self.source.plain

@@ -7,6 +7,7 @@ from posixpath import normpath
 
 from dpsql.core.domains import Interval, integers
 from dpsql.schema import qualifiers
+from dpsql.schema.by_period import check_period
 from dpsql.schema.mistakes import Mistakes, nearest, place_of, printable, suggestion
 from dpsql.schema.model import RESERVED, ROW, Column, Reference, Schema, Table, follows, with_unit
 from dpsql.schema.paths import Path, agrees, disagreements, written
@@ -27,6 +28,7 @@ def check(schema: Schema, broken: frozenset[str], mistakes: Mistakes) -> None:
         _check_names(schema, table, mistakes)
         _check_key(table, mistakes)
         _check_determines(table, mistakes)
+        check_period(schema, table, mistakes)
         _check_source(schema, table, mistakes)
         for reference in table.references:
             if not _check_reference(schema, table, reference, mistakes):

@@ -12,6 +12,7 @@ from pathlib import Path
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, Value
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import SqlType
+from dpsql.schema.periods import Period
 from dpsql.schema.purchases import Purchases
 
 ROW = "row"
@@ -145,6 +146,7 @@ class Table:
     population           the public number of units, for one-row-per-unit tables, or None
     multiplicity         (column, rows) of a public table: the most rows with one value of the column
     determines           declared dependences; see `Schema.unshown`
+    period               by which limits are per unit and period; see `Schema.unshown`
     """
 
     name: str
@@ -159,6 +161,7 @@ class Table:
     population: int | None = None
     multiplicity: tuple[tuple[str, int], ...] = ()
     determines: tuple[Dependence, ...] = field(default=(), repr=False)
+    period: Period | None = field(default=None, repr=False)
 
     def column(self, name: str) -> Column | None:
         """The column of that name; SQL names do not depend on case."""
@@ -316,9 +319,9 @@ class Schema:
 
     @property
     def unshown(self) -> tuple[tuple[object, ...], ...]:
-        """Declarations that the text of a table leaves out though statements depend on them: elements of lists, dependences."""
+        """Declarations that a table's text leaves out though statements depend on them: elements of lists, dependences, periods."""
         lists = ((t.name, c.name, c.elements) for t in self.tables for c in t.columns if c.sqltype.element is not None)
-        return (*lists, *((t.name, t.determines) for t in self.tables if t.determines))
+        return (*lists, *((t.name, one) for t in self.tables for one in (t.determines, t.period) if one))
 
     def path_to_unit(self, table: Table) -> tuple[Reference, ...]:
         """The references from a private table up to the one whose column holds the unit's value; () at the unit's own table.
@@ -327,10 +330,8 @@ class Schema:
         """
         if self.privacy.unit == ROW or table.name == self.privacy.unit_table:
             return ()
-        path = self.paths_to_unit(table)
-        if table.unit_path is not None:
-            path = [p for p in path if follows(p, table.unit_path)]
-        return path[0] if path else ()
+        paths, chosen = self.paths_to_unit(table), table.unit_path
+        return next((path for path in paths if chosen is None or follows(path, chosen)), ())
 
     def paths_to_unit(self, table: Table, seen: tuple[str, ...] = ()) -> list[tuple[Reference, ...]]:
         """Every reference path from a table to the unit key."""
@@ -355,10 +356,8 @@ class Schema:
 
     def one_row_per_unit(self, table: Table) -> bool:
         """True if the declared keys say that a unit has at most one row here (rule 36: verified and approved, not enforced)."""
-        if self.privacy.unit == ROW:
-            return True
         unit = self.unit_column(table)
-        return unit is not None and table.key == (unit,)
+        return self.privacy.unit == ROW or (unit is not None and table.key == (unit,))
 
     def with_public_facts(
         self, domains: dict[tuple[str, str], Categories], columns: dict[str, tuple[Column, ...]]

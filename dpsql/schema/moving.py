@@ -7,7 +7,7 @@ Why  that day is public, as is which tables got a version and when (rule 61): no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import date, datetime, time
 from fractions import Fraction
@@ -45,9 +45,13 @@ def until(schema: Schema, approved: Mapping[str, date]) -> Schema:
     return _with(schema, ended)
 
 
-def undated(schema: Schema) -> Schema:
-    """The schema with a mark in place of the day, the same on every day."""
-    return _with(schema, lambda table, column, domain: Interval(domain.lower, domain.lower))
+def undated(schema: Schema, names: Collection[str] | None = None) -> Schema:
+    """The schema with a mark in place of the day, the same on every day; with names of tables, in these alone."""
+
+    def marked(table: str, column: Column, domain: Interval) -> Interval:
+        return Interval(domain.lower, domain.lower) if names is None or table in names else domain
+
+    return _with(schema, marked)
 
 
 def moving(schema: Schema) -> tuple[tuple[str, str], ...]:

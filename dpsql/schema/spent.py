@@ -49,7 +49,7 @@ TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
         ("remaining_epsilon", DOUBLE),
     ),
     "guard": (("id", BIGINT), ("people", BIGINT), ("about", VARCHAR), ("statement", VARCHAR)),
-    "versions": (("table_name", VARCHAR), ("version", VARCHAR), ("approved", TIMESTAMP)),
+    "versions": (("table_name", VARCHAR), ("version", VARCHAR), ("approved", TIMESTAMP), ("period", VARCHAR)),
     CUBES: (
         ("name", VARCHAR),
         ("keys", VARCHAR),

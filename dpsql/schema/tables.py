@@ -9,21 +9,27 @@ from pathlib import PurePosixPath
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import VARCHAR, SqlType
 from dpsql.schema.columns import COLUMN, column_name, declared_type, read_column
-from dpsql.schema.mistakes import printable, shown
+from dpsql.schema.mistakes import printable, shown, suggestion
 from dpsql.schema.model import Column, Dependence, Reference, Table
+from dpsql.schema.periods import EVERY, Period
 from dpsql.schema.section import Section
 from dpsql.schema.write import quoted
 
 PER_UNIT = {"unit_path": '["person_id"]', "max_rows_per_unit": "5", "max_groups_per_unit": "3", "population": "10000"}
-TABLE = PER_UNIT | {
-    "source": '"person.parquet"',
-    "key": '["person_id"]',
-    "references": '{ person_id = "person.person_id" }',
-    "public": "true",
-    "determines": '{ order_id = ["person_id"] }',
-    "multiplicity": "{ region = 3 }",
-    "columns": '{ income = { type = "DOUBLE", bounds = [0, 30000] } }',
-}
+PERIODS = {"period": '"ordered_at"', "every": '"month"'}
+TABLE = (
+    PER_UNIT
+    | PERIODS
+    | {
+        "source": '"person.parquet"',
+        "key": '["person_id"]',
+        "references": '{ person_id = "person.person_id" }',
+        "public": "true",
+        "determines": '{ order_id = ["person_id"] }',
+        "multiplicity": "{ region = 3 }",
+        "columns": '{ income = { type = "DOUBLE", bounds = [0, 30000] } }',
+    }
+)
 Place = tuple[str, str]
 
 
@@ -100,6 +106,7 @@ def _declared(tables: Section, name: str, dataset_source: str | None) -> Declare
         population=section.count("population"),
         multiplicity=_multiplicity(section),
         determines=_determines(section),
+        period=_period(section),
     )
     return Declared(table, section, columns, None in references.values() or _is_no_table(section, "references"))
 
@@ -110,7 +117,7 @@ def _is_no_table(section: Section, key: str) -> bool:
 
 def _refuse_privacy(section: Section) -> None:
     """A public table is about nobody, and shows all its columns."""
-    for key in PER_UNIT:
+    for key in (*PER_UNIT, *PERIODS):
         section.refuse(key, "makes no sense for a public table", f"remove {key}, or public = true")
     section.refuse(
         "columns", "is not for a public table, which shows all its columns", "remove columns, or public = true"
@@ -148,6 +155,18 @@ def _determines(section: Section) -> tuple[Dependence, ...]:
     inner.refuse_bad_names("column")
     found = [(tuple(part.strip() for part in written.split(",")), inner.names(written)) for written in inner.values]
     return tuple(Dependence(columns, determined) for columns, determined in found if determined)
+
+
+def _period(section: Section) -> Period | None:
+    """The column by which rows come, and how long a period is; one is nothing without the other."""
+    column, every = section.text("period"), section.text("every")
+    for here, other in (("period", "every"), ("every", "period")):
+        if here in section and other not in section:
+            section.wrong(f"{here} is declared without {other}", f"write {other} = {PERIODS[other]}")
+    if every is not None and every not in EVERY:
+        section.wrong(f"every {shown(every)} is unknown", suggestion(every, list(EVERY)))
+        return None
+    return Period(column, every) if column is not None and every is not None else None
 
 
 def _references(section: Section) -> dict[str, Reference | None]:
@@ -215,6 +234,7 @@ def _spelt(declared: Declared, tables: list[Declared]) -> Table:
         table,
         key=tuple(spelt(c, columns) for c in table.key),
         references=references,
+        period=None if table.period is None else replace(table.period, column=spelt(table.period.column, columns)),
         determines=tuple(
             Dependence(tuple(spelt(c, columns) for c in d.columns), tuple(spelt(c, columns) for c in d.determined))
             for d in table.determines

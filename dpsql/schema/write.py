@@ -278,6 +278,8 @@ def _head(table: Table) -> list[tuple[str, str]]:
                 _inline((name(", ".join(d.columns)), _list(map(quoted, d.determined))) for d in table.determines),
             )
         )
+    if table.period is not None:
+        pairs += [("period", quoted(table.period.column)), ("every", quoted(table.period.every))]
     if table.unit_path is not None:
         pairs.append(("unit_path", _list(map(quoted, table.unit_path))))
     limits = {

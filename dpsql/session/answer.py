@@ -136,8 +136,8 @@ def about(text: str, world: World) -> About:
             compiled = plan(statement, world).plan
         else:
             compiled = cubes.plan(cubes.meant(statement, world), world).plan
-    tables = [part.release.tables for part in compiled.releases if part.release.parts]
-    return About(statement_of(compiled), frozenset[str]().union(*tables))
+    reads = [part.release.reads for part in compiled.releases if part.release.parts]
+    return About(statement_of(compiled), frozenset[tuple[str, ...]]().union(*reads))
 
 
 def _missing(statement: Query | CreateCube | NamedCube, world: World) -> tuple[Missing, ...]:

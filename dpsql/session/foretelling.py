@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.escaping import harmless
+from dpsql.dataset.closing import by_period, closed_in
 from dpsql.dataset.opening import open_dataset
+from dpsql.schema.by_period import key
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Schema
 from dpsql.session.outdated import Outdated, outdated, text_of_outdated
@@ -57,7 +59,14 @@ def forecast(schema: Schema, ledger: Ledger) -> Forecast:
     opened = open_dataset(schema, ledger, approve=False)
     changed = {**opened.moved, **opened.older}
     after = {**opened.tables, **dict.fromkeys(changed, _NEXT)}
-    with closing(Session(replace(opened, tables=after, moved={}, older={}), ledger, BUYER)) as session:
-        found = outdated(session, ledger, opened.tables, after)
+    # of those that changed, the next version keeps what is closed
+    closed = {
+        key(t): closed_in(schema, ledger, opened.version).get(key(t), {})
+        for t in by_period(schema)
+        if t.name in changed
+    }
+    then = replace(opened, tables=after, moved={}, older={}, periods={**opened.periods, **closed})
+    with closing(Session(then, ledger, BUYER)) as session:
+        found = outdated(session, ledger, opened.versions, then.versions)
         bought = planned(session, schema.refresh, schema.refresh.epsilon) if changed and schema.refresh else ()
     return Forecast(schema, tuple(changed), found, bought)

@@ -6,15 +6,16 @@ these changed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.versions import TableVersions
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless
 from dpsql.core.wording import counted
-from dpsql.dataset.opening import versions_of_tables
+from dpsql.dataset.opening import table_versions
 from dpsql.mechanisms.prices import nominal
 from dpsql.session.planned import About
 from dpsql.session.session import Session
@@ -41,10 +42,8 @@ class Outdated:
         return {"statement": self.statement, "epsilon": float(self.price), "listed": self.listed}
 
 
-def outdated(
-    session: Session, ledger: Ledger, before: Mapping[str, str], after: Mapping[str, str]
-) -> tuple[Outdated, ...]:
-    """Statements that were stored while tables had one version, and are not while they have another, the latest first."""
+def outdated(session: Session, ledger: Ledger, before: TableVersions, after: TableVersions) -> tuple[Outdated, ...]:
+    """Statements that were stored while tables had some versions, and are not while they have others, the latest first."""
     return tuple(_outdated(session, ledger, before, after)) if before != after else ()
 
 
@@ -72,9 +71,7 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _outdated(
-    session: Session, ledger: Ledger, before: Mapping[str, str], after: Mapping[str, str]
-) -> Iterator[Outdated]:
+def _outdated(session: Session, ledger: Ledger, before: TableVersions, after: TableVersions) -> Iterator[Outdated]:
     """The same, one by one.
 
     Why  a statement was stored if what it is about had, when it was charged last, the versions that it had before
@@ -87,9 +84,9 @@ def _outdated(
         if entry.statement in charges or len(charges) < MOST_READ:
             charges.setdefault(entry.statement, []).append((entry.version, nominal(entry.loss)))
     for statement, paid in charges.items():
-        about, then = _about(session, statement), versions_of_tables(ledger, paid[0][0], session.schema)
-        changed = [name for name in about.tables if before[name] != after[name]] if about is not None else []
-        if about is not None and changed and all(then[name] == before[name] for name in about.tables):
+        about, then = _about(session, statement), table_versions(ledger, paid[0][0], session.schema)
+        changed = [read for read in about.reads if before.of(*read) != after.of(*read)] if about is not None else []
+        if about is not None and changed and all(then.of(*read) == before.of(*read) for read in about.reads):
             yield Outdated(statement, max(price for _, price in paid), about.written in listed)
 
 

@@ -35,7 +35,7 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A statement as the ledger keeps it, and the tables that its answers depend on."""
+    """A statement as the ledger keeps it, and the tables and periods that its answers depend on: see Release.reads."""
 
     written: str
-    tables: frozenset[str]
+    reads: frozenset[tuple[str, ...]]

@@ -20,7 +20,9 @@ from dpsql.guard.guarding import people
 from dpsql.guard.units import SampleUnits
 from dpsql.planner.measure import Identities
 from dpsql.planner.pricing import accounted
-from dpsql.schema.model import RESERVED, UNIT_COLUMN, Privacy, Schema, with_unit
+from dpsql.relations.relations import product_bound
+from dpsql.schema.by_period import count
+from dpsql.schema.model import RESERVED, UNIT_COLUMN, Privacy, Schema, Table, with_unit
 from dpsql.schema.toml import to_toml
 from dpsql.session.world import sample_units
 
@@ -60,7 +62,7 @@ _HEAD = """\
 
 def _for_practice(schema: Schema) -> Schema:
     """The same declarations over the invented tables, for anybody, with a total that does not end."""
-    tables = tuple(replace(table, source=table.name) for table in schema.tables)
+    tables = tuple(replace(_without_periods(table), source=table.name) for table in schema.tables)
     return replace(
         schema,
         source=FILE,
@@ -71,6 +73,17 @@ def _for_practice(schema: Schema) -> Schema:
         roles=(),
         reservations=(),
     )
+
+
+def _without_periods(table: Table) -> Table:
+    """A table with the limits of all of its periods together: practice has no yesterday. What is asked of few periods errs less over
+    data than it does here."""
+    if table.period is None:
+        return table
+    rows, groups = (
+        product_bound(limit, count(table)) for limit in (table.max_rows_per_unit, table.max_groups_per_unit)
+    )
+    return replace(table, period=None, max_rows_per_unit=rows, max_groups_per_unit=groups)
 
 
 def _endless(privacy: Privacy) -> Privacy:

@@ -17,7 +17,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless
 from dpsql.core.wording import counted, listed
-from dpsql.dataset.opening import open_dataset, versions_of_tables
+from dpsql.dataset.opening import open_dataset, table_versions
 from dpsql.mechanisms.prices import nominal
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.schema.mistakes import printable
@@ -89,8 +89,8 @@ def buy(
         return Followed()
     dataset = open_dataset(schema, ledger, approve=False)
     with closing(Session(dataset, ledger, BUYER, noise)) as session:
-        then = versions_of_tables(ledger, before, schema) if before is not None else dataset.tables
-        gone = outdated(session, ledger, then, dataset.tables)
+        then = table_versions(ledger, before, schema) if before is not None else dataset.versions
+        gone = outdated(session, ledger, then, dataset.versions)
         if gone:
             told(text_of_outdated(gone))
         if schema.refresh is None:

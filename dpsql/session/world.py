@@ -52,7 +52,7 @@ class World:
         self.sandbox = Sandbox(sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.catalog = DeclaredTables(dataset.schema, sandbox_memory(dataset.schema), dataset.schema.limits.rows)
         self.sandbox.share(dataset.engine, dataset.schema)
-        approved = dataset.tables, dataset.moved, dataset.older
+        approved = dataset.versions, dataset.moved, dataset.older
         self.versions = repr(approved)
         shared = commons if dataset.schema.privacy.shared_answers else None
         self._own = Commons()

@@ -48,7 +48,12 @@ def walk(node: Node) -> Iterator[Node]:
 
 def tables(node: Node) -> frozenset[str]:
     """The names of the tables that are read."""
-    return frozenset(part.name for part in walk(node) if isinstance(part, Table))
+    return frozenset(table_names(node))
+
+
+def table_names(node: Node) -> Iterator[str]:
+    """The name of a table for each place at which it is read."""
+    return (part.name for part in walk(node) if isinstance(part, Table))
 
 
 def rewritten(node: Node, known: Mapping[Node, Node]) -> Node:

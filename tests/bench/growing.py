@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
+from datetime import date, timedelta
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import duckdb
 
 import dpsql
+from dpsql.accounting import layout
 from dpsql.accounting.ledger import Ledger
+from dpsql.core.domains import Interval
 from dpsql.core.errors import BudgetError
 from dpsql.core.loss import EpsilonDelta
+from dpsql.core.sqltypes import parse_type
 from dpsql.dataset import owner
-from dpsql.schema.model import Schema
+from dpsql.schema.model import Column, Schema, Table
+from dpsql.schema.periods import Period
 from dpsql.schema.purchases import Purchases
 from dpsql.session.opening import ledger_identity
 from dpsql.session.refreshing import buy
@@ -57,6 +64,9 @@ def measure(rounds: int) -> None:
     for way, purchases in ways.items():
         with TemporaryDirectory() as scratch:
             _month(Path(scratch), way, purchases)
+    for way, periods in {"without periods": None, "periods of a week": Period("seen", "week")}.items():
+        with TemporaryDirectory() as scratch:
+            _weeks(Path(scratch), way, periods)
     with TemporaryDirectory() as scratch:
         _beside_check(Path(scratch), rounds)
 
@@ -86,11 +96,68 @@ def _month(folder: Path, way: str, purchases: Purchases | None) -> None:
     show(("95 % error of a tile", *(f"day {day}" for day in SHOWN)), [(tile, *found) for tile, found in errors.items()])
 
 
-def _opened(schema: Schema, ledger: Path) -> tuple[Fraction, Fraction, list[str]]:
+BEGINS = date(2026, 1, 5)
+"""A Monday."""
+
+
+def _weeks(folder: Path, way: str, period: Period | None) -> None:
+    """The four tiles of the table that grows, each day for every week that is over."""
+    schema = example("randhie", folder)
+    schema = replace(schema, privacy=replace(schema.privacy, budget=BUDGET), guard=replace(schema.guard, mode="off"))
+    seen = Column("seen", parse_type("DATE"), _days(), False, "quasi")
+    schema = replace(schema, tables=tuple(_dated(table, seen, period) for table in schema.tables))
+    whole, target = folder / "whole.parquet", folder / "randhie" / "person_year.parquet"
+    target.rename(whole)
+    heading(f"{DAYS} appends, 4 tiles of each week that is over, asked every day, epsilon {BUDGET.epsilon}: {way}")
+    spent, days, found = Fraction(0), list[tuple[str, ...]](), list[str]()
+    for day in range(1, DAYS + 1):
+        with patch.object(layout, "now", lambda day=day: f"{BEGINS + timedelta(days=day)}T01:00:00.000+00:00"):
+            _written(
+                whole,
+                target,
+                Fraction(day, DAYS),
+                f"DATE '{BEGINS}' + (file_row_number * {DAYS} // rows)::INTEGER AS seen",
+            )
+            with closing(Ledger.open(folder / "ledger", ledger_identity(schema))) as ledger:
+                owner.check(schema, ledger, prepare=True) if day == 1 else owner.refresh(schema, ledger)
+            weeks = [BEGINS + timedelta(days=7 * week) for week in range(day // 7)]
+            tiles = [_of_week(sql, week) for week in weeks for sql in TILES.values() if "person_year" in sql]
+            price, left, found = _opened(schema, folder / "ledger", tiles)
+        spent += price
+        if day in (*SHOWN, 8, 14, 21, 28):
+            answered = f"{sum(e != '-' for e in found)} of {len(tiles)}"
+            days.append((str(day), f"{float(price):.3g}", f"{float(spent):.3g}", f"{float(left):.3g}", answered))
+    show(("day", "epsilon spent", "in all", "largest epsilon left", "tiles of this day's rows"), sorted(days, key=_day))
+
+
+def _day(row: tuple[str, ...]) -> int:
+    return int(row[0])
+
+
+def _days() -> Interval:
+    """Days of the month's rows."""
+    first = (BEGINS - date(1970, 1, 1)).days
+    return Interval(Fraction(first), Fraction(first + DAYS))
+
+
+def _dated(table: Table, seen: Column, period: Period | None) -> Table:
+    if table.name != "person_year":
+        return table
+    return replace(table, key=(), columns=(*table.columns, seen), period=period)
+
+
+def _of_week(sql: str, week: date) -> str:
+    inside = f"FROM person_year WHERE seen >= '{week}' AND seen < '{week + timedelta(days=7)}'"
+    return sql.replace("FROM person_year", inside)
+
+
+def _opened(
+    schema: Schema, ledger: Path, tiles: Iterable[str] = TILES.values()
+) -> tuple[Fraction, Fraction, list[str]]:
     """(epsilon spent, largest that is left, the error of each tile: "-" where nothing is left for it) of one opening."""
     found, spent = [], Fraction(0)
     with closing(dpsql.connect(schema, ledger=ledger)) as connection:
-        for sql in TILES.values():
+        for sql in tiles:
             try:
                 cursor = connection.execute(sql)
             except BudgetError:
@@ -101,12 +168,13 @@ def _opened(schema: Schema, ledger: Path) -> tuple[Fraction, Fraction, list[str]
         return spent, connection.execute("SELECT 1").privacy.remaining, found
 
 
-def _written(source: Path, target: Path, share: Fraction) -> None:
-    """The first rows of a table, as its file."""
+def _written(source: Path, target: Path, share: Fraction, more: str = "") -> None:
+    """The first rows of a table, as its file; `more`: a column that it does not have."""
     read = duckdb.connect()
     ((rows,),) = read.execute(f"SELECT count(*) FROM '{source}'").fetchall()
     kept = f"FROM read_parquet('{source}', file_row_number = true) WHERE file_row_number < {int(rows * share)}"
-    read.execute(f"COPY (SELECT * EXCLUDE (file_row_number) {kept}) TO '{target}.new' (FORMAT parquet)").close()
+    items = "* EXCLUDE (file_row_number)" + (f", {more.replace('rows', str(rows))}" if more else "")
+    read.execute(f"COPY (SELECT {items} {kept}) TO '{target}.new' (FORMAT parquet)").close()
     Path(f"{target}.new").replace(target)
 
 

@@ -88,6 +88,8 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
     if verb == "refresh":
         dry = "approve and buy nothing: say which tables changed, and what stored statements would cost who asks them again"
         parser.add_argument("--dry-run", action="store_true", help=dry)
+        again = "take these closed periods from the source again, such as 2025-03,2025-04, or all: what is stored of them is asked anew"
+        parser.add_argument("--revise", metavar="PERIODS", help=again)
     if verb in ("budget", "refresh", "tune"):
         parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     if verb == "budget":
@@ -223,6 +225,9 @@ def _practised(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> s
 def _refreshed(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:
     """The report of `refresh`, of what it makes others pay, and of what `[refresh]` lists. Raises what the first of these raised, after
     all of them."""
+    revise = [name.strip() for name in options.revise.split(",")] if options.revise is not None else []
+    if options.dry_run and revise:
+        raise error(802, "--dry-run tells what comes by itself", hint="leave --revise out, or --dry-run")
     if options.dry_run:
         from dpsql.session.foretelling import forecast
 
@@ -230,7 +235,7 @@ def _refreshed(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> s
         return foretold.json if options.json else str(foretold)
     from dpsql.dataset import owner
 
-    report = owner.refresh(schema, ledger)
+    report = owner.refresh(schema, ledger, revise)
     if schema.refresh is None and report.before is None:
         return report.json if options.json else str(report)
     from dpsql.session.refreshing import buy

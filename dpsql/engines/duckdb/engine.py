@@ -18,7 +18,7 @@ from dpsql.core.cancellation import require_process
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
 from dpsql.engines import snapshot
-from dpsql.engines.base import ExactTable, Find, Identity, RaisedError, integers, key_column
+from dpsql.engines.base import ExactTable, Find, Identity, Kept, RaisedError, integers, key_column
 from dpsql.engines.duckdb import fetch, prepared
 from dpsql.engines.duckdb.dialect import DIALECT, DuckDBDialect, measured, portable
 from dpsql.engines.duckdb.loading import load_beside
@@ -143,10 +143,10 @@ class DuckDBEngine:
         """Exact rows, for the owner's check and about public tables; never on an analyst's behalf."""
         return self._walled(lambda cursor: cursor.execute(one_select(cursor, sql)).fetchall(), 707)
 
-    def copy(self, schema: Schema, table: Table, file: Path) -> None:
+    def copy(self, schema: Schema, table: Table, file: Path, kept: Kept | None = None) -> None:
         """Write a private table's rows to one of the outputs as Parquet, sorted by unit where there are units; for the owner. Raises
         704, 702, 703, 711."""
-        copy = f"COPY ({prepared.rows(schema, table)}) TO {text(str(file))} (FORMAT parquet, USE_TMP_FILE false)"
+        copy = f"COPY ({prepared.rows(schema, table, kept)}) TO {text(str(file))} (FORMAT parquet, USE_TMP_FILE false)"
         self._walled(lambda cursor: cursor.execute(copy).fetchall(), 704)
 
     def show_added(self, table: Table, since: Mapping[str, int]) -> Table | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from math import ceil, floor
 from pathlib import Path
 
 import duckdb
 
+from dpsql.core.domains import Interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType
+from dpsql.engines.base import Kept
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.writing import name, text
 from dpsql.schema.model import ROW, UNIT_COLUMN, Schema, Table, with_unit
@@ -66,16 +69,42 @@ def _item(column: str, sqltype: SqlType) -> str:
     return quoted if _stored(sqltype) == sqltype else f"TRY_CAST({quoted} AS {sqltype}) AS {quoted}"
 
 
-def rows(schema: Schema, table: Table) -> str:
-    """SQL of what a table's file holds, over the engine's views: rows that reach no unit are left out of every answer."""
+def rows(schema: Schema, table: Table, kept: Kept | None = None) -> str:
+    """SQL of what a table's file holds, over the engine's views: rows that reach no unit are left out of every answer.
+
+    schema  with the days on which bounds of this version end
+    kept    closed periods whose rows are those of an earlier file: of the views only the others are taken (rule 62)
+    """
+    columns = _columns(schema, table)
     if schema.privacy.unit == ROW:
-        return f"SELECT {', '.join(_written(name(n), t, name(n)) for n, t in _columns(schema, table))} FROM main.{name(table.name)}"
+        return f"SELECT {', '.join(_written(name(n), t, name(n)) for n, t in columns)} FROM main.{name(table.name)}"
     own = schema.unit_column(table)
     source = name(table.name if own is not None else with_unit(table.name))
     unit = name(own if own is not None else UNIT_COLUMN)
-    items = [_written(name(n), t, name(n)) for n, t in _columns(schema, table)[:-1]]
-    items.append(_written(unit, _columns(schema, table)[-1][1], name(UNIT_COLUMN)))
-    return f"SELECT {', '.join(items)} FROM main.{source} WHERE {unit} IS NOT NULL ORDER BY {unit}"
+    items = [_written(name(n), t, name(n)) for n, t in columns[:-1]]
+    items.append(_written(unit, columns[-1][1], name(UNIT_COLUMN)))
+    taken, older = _by_period(table, kept)
+    sql = f"SELECT {', '.join(items)} FROM main.{source} WHERE {unit} IS NOT NULL{taken}"
+    if kept is None:
+        return f"{sql} ORDER BY {unit}"
+    copied = f"SELECT {', '.join(name(n) for n, _ in columns)} FROM {_relation(kept.file)} WHERE {older}"
+    return f"{sql} UNION ALL {copied} ORDER BY {name(UNIT_COLUMN)}"
+
+
+def _by_period(table: Table, kept: Kept | None) -> tuple[str, str]:
+    """Conditions on the rows that are taken from the views, and on those that are copied. Rows outside of the declared days, or with
+    none, are in no period: nobody reads them."""
+    column = table.column(table.period.column) if table.period is not None else None
+    if column is None or table.period is None or not isinstance(column.domain, Interval):
+        return "", "false"
+    begin = "DATE '1970-01-01' + ({})" if column.sqltype.name == "DATE" else "make_timestamp({})"
+    ends = begin.format(ceil(column.domain.lower)), begin.format(floor(column.domain.upper))
+    inside = f" AND {name(column.name)} BETWEEN {ends[0]} AND {ends[1]}"
+    if kept is None:
+        return inside, "false"
+    firsts = ", ".join(f"DATE {text(str(table.period.begin(period)))}" for period in kept.periods)
+    period = f"CAST(date_trunc({text(table.period.every)}, {name(column.name)}) AS DATE)"
+    return f"{inside} AND {period} NOT IN ({firsts})", f"{period} IN ({firsts})"
 
 
 def _written(column: str, sqltype: SqlType, alias: str) -> str:

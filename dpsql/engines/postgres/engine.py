@@ -15,7 +15,7 @@ from dpsql.core.cancellation import require_process
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.base import ExactTable, RaisedError, integers, key_column
+from dpsql.engines.base import ExactTable, Kept, RaisedError, integers, key_column
 from dpsql.engines.postgres import words
 from dpsql.engines.postgres.dialect import DIALECT, PostgresDialect
 from dpsql.engines.postgres.server import Rows, Server, Transaction
@@ -137,7 +137,7 @@ class PostgresEngine:
         rows = self.owner_rows(f"SELECT DISTINCT v FROM ({source}) AS held WHERE v IS NOT NULL{most}")
         return [value(cell, sqltype) for (cell,) in rows]
 
-    def copy(self, schema: Schema, table: Table, file: Path) -> None:
+    def copy(self, schema: Schema, table: Table, file: Path, kept: Kept | None = None) -> None:
         raise error(901, "PostgreSQL makes no prepared snapshot")
 
     @property

@@ -23,7 +23,7 @@ takes which (aggregates/distinct_values.py).
 
 keys       group keys on their way, and the conditions that keep the declared ones
 rows       the rows that count, and the sums where nothing is cut
-cutting    steps 3 and 4
+cutting    steps 3 and 4, and before step 2 the cut of tables with periods
 values     histograms, and who takes which where different values are counted
 uncut      shorter SQL for verified data
 """
@@ -46,6 +46,7 @@ from dpsql.planner.lower.cutting import (
     busy_units,
     cut,
     hashed,
+    limited_rows,
     nothing_cut,
     of_busy_units,
     verified,
@@ -78,7 +79,7 @@ def lower(release: Release, bounds: Sequence[InputTable] = ()) -> CompiledReleas
     names, inputs = inputs_of(statistics)
     # per unit, groups that are not declared are left out after the sums
     whole = True if release.limited.enforced else None
-    rows = worked_out(rows_of(release, inputs, unit=whole), statistics, names)
+    rows = worked_out(limited_rows(release, inputs, unit=whole), statistics, names)
     if not statistics:
         sql = ""
     elif release.limited.enforced:
@@ -141,7 +142,7 @@ def _histogram(release: Release, histogram: Histogram) -> CompiledHistogram:
         return CompiledHistogram(histogram, printed(_counted(release, histogram, value, rows_of(release, inputs))))
     keys, known, listed = key_columns(release), Bare(Is(ROW_VALUE, "NOT NULL")), own("v0")
     owners = (UNIT, *keys)
-    valued = over(rows_of(release, inputs), "counted", [*owners, Item(value, Own("v"))])
+    valued = over(limited_rows(release, inputs), "counted", [*owners, Item(value, Own("v"))])
     sorted_values = Call("list_sort", (Aggregate("list", (ROW_VALUE,), where=known),))
     items = [Item(Aggregate("count", (ROW_VALUE,)), Own("r0")), Item(sorted_values, Own("v0"))]
     by_unit = over(valued, "valued", [*owners, *items], group=owners)
@@ -187,7 +188,7 @@ def matchings(release: Release) -> tuple[CompiledMatching, ...]:
         (names,), inputs = inputs_of([measure.statistic])
         part = measure.statistic.unit_sums(names)
         if isinstance(part, Matching):
-            tree = _taking(release, part, rows_of(release, inputs))
+            tree = _taking(release, part, limited_rows(release, inputs))
             found.append(CompiledMatching(i, printed(tree), _verified_matching(release, part, inputs)))
     return tuple(found)
 

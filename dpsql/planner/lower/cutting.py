@@ -12,7 +12,7 @@ from dpsql.expressions.arithmetic import narrow
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.compiled import Verified
 from dpsql.plan.releases import Release
-from dpsql.planner.lower.rows import ONE, UNIT, ZERO, over, per_row, rows_of, worked_out
+from dpsql.planner.lower.rows import ONE, UNIT, ZERO, over, own_names, per_row, rows_of, worked_out
 from dpsql.schema.model import bounds_fact
 from dpsql.sql.nodes import (
     Aggregate,
@@ -22,6 +22,7 @@ from dpsql.sql.nodes import (
     Case,
     Cast,
     Chain,
+    Column,
     Frame,
     Is,
     Literal,
@@ -71,7 +72,7 @@ def busy_units(release: Release, parts: Sequence[UnitSums]) -> Common | None:
     if not (alone and adds and release.keys and groups_kept(release)):
         return None
     above = Bare(Binary(">", Aggregate("count", (Star(),)), Number(release.limited.limits.rows)))
-    rows = rows_of(release, [], unit=True)
+    rows = limited_rows(release, [], unit=True)
     units = replace(over(rows, "looked", [Item(UNIT, Own("unit"))], group=(UNIT,)), having=above)
     return Common(Own("busy"), units, kept=True)
 
@@ -135,6 +136,28 @@ def _numbered(turn: Node, before: Sequence[Node]) -> list[Node]:
 def hashed(*columns: Node) -> Node:
     texts = (Cast(column, VARCHAR, tries=False) for column in columns)
     return Call("md5", (Call("concat_ws", (Literal("|", VARCHAR), SECRET, *texts)),))
+
+
+def limited_rows(release: Release, inputs: list[Scalar], *, unit: bool | None = None) -> Node:
+    """The rows of `rows_of`, of a table that is read over several periods cut in each of them.
+
+    Why      the rows of a (unit, period) stand in an order of a keyed hash of all that is read of them, then of that itself, so which
+             stay hangs on that unit's rows of that period alone: a period's cells move by what the limit of one period allows,
+             however many rows the unit has in others. Rows whose key is not declared are left out before
+    Limit    where several tables are joined, and of one period, the cut that comes after it is the only one
+    """
+    read = release.limited.periods[0] if len(release.limited.periods) == 1 else None
+    source = release.limited.block.source.read(True)
+    if not (release.limited.enforced and isinstance(source, Table) and read is not None and read.count > 1):
+        return rows_of(release, inputs, unit=unit)
+    most, declared = read.table.max_rows_per_unit, read.table.period
+    if most is None or declared is None:
+        return rows_of(release, inputs, unit=unit)
+    start = Call("date_trunc", (Literal(declared.every, VARCHAR), Column(source.alias, declared.column)))
+    rows, names = rows_of(release, inputs, more=(Item(start, Own("p")),)), own_names(release, inputs)
+    turn = Over(Call("row_number"), (UNIT, own("p")), (hashed(UNIT, own("p"), *names), *names))
+    numbered = over(rows, "by_period", [Star(), Item(turn, Own("q"))])
+    return over(numbered, "of_period", [Star()], where=(Bare(Binary("<=", own("q"), Number(most))),))
 
 
 def verified(

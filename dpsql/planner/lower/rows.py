@@ -109,11 +109,12 @@ _LISTED = f"{RESERVED}list"
 UNIT, ROW_VALUE, ONE, ZERO = own("u"), own("v"), Number(1), Number(0)
 
 
-def rows_of(release: Release, inputs: list[Scalar], *, unit: bool | None = None) -> Node:
+def rows_of(release: Release, inputs: list[Scalar], *, unit: bool | None = None, more: tuple[Node, ...] = ()) -> Node:
     """The rows that count, with the unit, the keys and the inputs as columns.
 
     unit  whether the unit is a column; by default where the limits are enforced, and then rows whose key is not declared are left
           out here. Without it, rows that belong to nobody are kept out by the data's own structure: only for verified data
+    more  further columns
     """
     block = release.limited.block
     enforced = release.limited.enforced
@@ -132,7 +133,13 @@ def rows_of(release: Release, inputs: list[Scalar], *, unit: bool | None = None)
     conditions += [_on_list(release, listed) for listed in block.lists]
     columns += [Item(scalar.tree, Own(f"x{i}")) for i, scalar in enumerate(inputs)]
     source = block.source.read(owner is not None and (shown or unit is None))
+    columns += more
     return Select(tuple(columns) or (Item(ONE, Own("one")),), source, tuple(conditions))
+
+
+def own_names(release: Release, inputs: list[Scalar]) -> list[Node]:
+    """The names of the keys and inputs among these columns."""
+    return [*(own(key.name) for key in release.keys), *(own(f"x{i}") for i in range(len(inputs)))]
 
 
 def _on_list(release: Release, listed: KeyList) -> Node:

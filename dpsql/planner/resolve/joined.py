@@ -21,6 +21,7 @@ from dpsql.planner.resolve.statement import Statement
 from dpsql.planner.resolve.syntax import flat_conjuncts
 from dpsql.relations import joins
 from dpsql.relations.joins import Equality, equates_units, inner_join, meets_few, public_equality
+from dpsql.relations.periods import narrowed
 from dpsql.relations.relations import Relation, bare, derived
 from dpsql.schema.paths import HeldKey
 from dpsql.sql.nodes import Node
@@ -35,6 +36,7 @@ def connect(
 
     Raises 402 with the condition to add where a part shares no key with the others.
     """
+    parts = narrowed(parts, conditions) if any(part.has_periods for part in parts) else parts
     start = next((i for i, part in enumerate(parts) if part.is_private), 0)
     joined, waiting = parts[start], [part for i, part in enumerate(parts) if i != start]
     known = [*conditions, *(common for c in conditions for common in _common(c))]
