@@ -90,14 +90,15 @@ def tables(schema: Schema) -> tuple[list[str], list[Sequence[str]]]:
 def tables_with_limits(schema: Schema) -> tuple[list[str], list[Sequence[str]]]:
     """The declared tables with what one person can have in them, and where their rows lead: a header and rows of text."""
     rows = [
-        (t.name, kind(t, schema), _most(t.max_rows_per_unit), _most(t.max_groups_per_unit), _leads(t), t.source)
+        (t.name, kind(t, schema), _most(t.max_rows_per_unit, t), _most(t.max_groups_per_unit, t), _leads(t), t.source)
         for t in schema.tables
     ]
     return ["table", "what", "rows of a person", "groups of a person", "references", "source"], list(rows)
 
 
-def _most(limit: int | None) -> str:
-    return "" if limit is None else f"at most {limit:,}"
+def _most(limit: int | None, table: Table) -> str:
+    each = f" a {table.period.every}" if table.period is not None else ""
+    return "" if limit is None else f"at most {limit:,}{each}"
 
 
 def _leads(table: Table) -> str:
@@ -137,6 +138,8 @@ def _counted(table: Table) -> str:
         parts.append(f"at most {table.max_rows_per_unit:,} rows of one person are counted")
     if table.max_groups_per_unit is not None:
         parts.append(f"in at most {table.max_groups_per_unit:,} groups")
+    if parts and table.period is not None:
+        parts.append(f"in each {table.period.every} of {table.period.column}")
     return ", ".join(parts)
 
 

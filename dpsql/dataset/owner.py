@@ -300,7 +300,7 @@ def budget(schema: Schema, ledger: Ledger) -> BudgetReport:
 def _table_text(facts: TableFacts) -> str:
     lines = [f"table {printable(facts.table.name)}: {facts.rows:,} rows"]
     if facts.unit is not None:
-        lines += [f"  {line}" for line in _unit_lines(facts.unit, facts.table.max_rows_per_unit, facts.unique)]
+        lines += [f"  {line}" for line in _unit_lines(facts.unit, facts.table, facts.unique)]
     for reference, count in facts.dangling:
         if count:
             leads = f"{reference.table}.{', '.join(reference.targets)}"
@@ -316,10 +316,11 @@ def _table_text(facts: TableFacts) -> str:
     return "\n".join(lines)
 
 
-def _unit_lines(unit: UnitFacts, limit: int | None, unique: bool) -> list[str]:
-    declared = f"the declared limit is {limit:,}" if limit is not None else "no limit is declared"
+def _unit_lines(unit: UnitFacts, table: Table, unique: bool) -> list[str]:
+    limit, each = table.max_rows_per_unit, f" a {table.period.every}" if table.period is not None else ""
+    declared = f"the declared limit is {limit:,}{each}" if limit is not None else "no limit is declared"
     declared = "the key allows one" if unique else declared
-    lines = [f"{unit.units:,} units with 1 to {unit.most:,} rows, {float(unit.mean):.4g} on average; {declared}"]
+    lines = [f"{unit.units:,} units with 1 to {unit.most:,} rows{each}, {float(unit.mean):.4g} on average; {declared}"]
     if unit.over:
         lines.append(f"the limit cuts {unit.cut:,} rows of {unit.over:,} units")
     if unit.ownerless:

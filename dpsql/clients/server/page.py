@@ -92,7 +92,8 @@ def _statements(asked: Sequence[Told]) -> str:
 
 def _of_owner(told: Mapping[str, Json]) -> Iterator[str]:
     yield "<h3>versions of the data</h3>"
-    yield _table(("table", "version", "as of"), [(a, b, _minute(c)) for a, b, c in _lists(told, "versions")])
+    versions = [(table, period or "", one, _minute(at)) for table, one, at, period in _lists(told, "versions")]
+    yield _table(("table", "period", "version", "as of"), versions)
     yield "<h3>cubes</h3>"
     cubes = [(name, keys, numbers, _number(e), _minute(made)) for name, keys, numbers, e, made in _lists(told, "cubes")]
     yield _table(("cube", "keys", "numbers", "epsilon", "made"), cubes, numbers=(3,))

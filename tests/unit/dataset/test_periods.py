@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.clients.declared import limits, tables_with_limits
 from dpsql.core.errors import Error
 from dpsql.dataset import owner
 from dpsql.dataset.opening import table_versions
+from dpsql.schema.toml import read_schema
 from dpsql.session.foretelling import Forecast, forecast
 from dpsql.session.outdated import outdated
 from tests.support.by_period import TEXT, Clock, Visit, approved, begun, opened, put, refreshed
@@ -196,6 +198,17 @@ def test_versions_are_shown(folder: Path, clock: Clock) -> None:
         held = session.execute("SELECT COUNT(DISTINCT version) FROM dpsql.versions").rows
     assert rows == [("person", None, "2024-02-10"), ("visit", None, "2024-03-05"), ("visit", "2024-01", "2024-02-10")]
     assert held == [(2,)]
+
+
+def test_limits_are_told_of_each_period(folder: Path) -> None:
+    schema = read_schema(folder / "schema.toml")
+    visit = schema.tables[1]
+    assert limits(visit, schema).endswith("at most 2 rows of one person are counted, in each month of seen")
+    assert tables_with_limits(schema)[1][1][2] == "at most 2 a month"
+    put(folder, [*FIRST, *[(1, "2024-02-03", 1)] * 3])
+    text = str(approved(folder, owner.check))
+    assert "2 units with 1 to 4 rows a month, 3 on average; the declared limit is 2 a month" in text
+    assert "the limit cuts 2 rows of 1 units" in text
 
 
 def test_what_a_refresh_makes_others_pay(folder: Path, clock: Clock) -> None:
