@@ -281,19 +281,19 @@ def _truth(condition: Scalar, point: Point, part: Scalar, value: bool | None) ->
         case "column" if condition.sqltype.is_boolean:
             return None if point is None else bool(point)
         case "is null":
-            return _value(args[0], point) is None
+            return _value(args[0], point, part, value) is None
         case "isnan" | "isinf" | "isfinite" if isinstance(args[0].domain, Interval | Categories):
-            return None if _value(args[0], point) is None else condition.function == "isfinite"
+            return None if _value(args[0], point, part, value) is None else condition.function == "isfinite"
         case "in":
-            known = [_value(arg, point) for arg in args]
+            known = [_value(arg, point, part, value) for arg in args]
             return (
                 None if known[0] is None else (True if known[0] in known[1:] else None if None in known[1:] else False)
             )
         case "like" if isinstance(args[0].domain, Categories) and len(args) == 2:
-            text, pattern = (_value(arg, point) for arg in args)
+            text, pattern = (_value(arg, point, part, value) for arg in args)
             return None if text is None or pattern is None else _is_like(str(text), str(pattern))
         case name if name in _COMPARED:
-            left, right = (_value(arg, point) for arg in args)
+            left, right = (_value(arg, point, part, value) for arg in args)
             return None if left is None or right is None else _COMPARED[name](left, right)
     raise UnreadError
 
@@ -303,15 +303,22 @@ def _is_like(text: str, pattern: str) -> bool:
     return re.fullmatch("".join(wild.get(c, re.escape(c)) for c in pattern), text, re.DOTALL) is not None
 
 
-def _value(scalar: Scalar, point: Point) -> Point:
+def _value(scalar: Scalar, point: Point, part: Scalar, value: bool | None) -> Point:
+    """What a condition compares, at a value of its column; where the condition has a CASE, the constant that this chooses."""
     if scalar.is_literal:
         return scalar.value
     if scalar.is_column and not scalar.sqltype.is_boolean:
         return point
+    if scalar.function == "case":
+        size = len(scalar.args) // 2 * 2
+        chosen = _chosen(scalar.args[:size:2], point, part, value)
+        results = (*scalar.args[1:size:2], *(scalar.args[size:] or (None,)))
+        result = results[chosen]
+        return None if result is None else _value(result, point, part, value)
     of = scalar.args[0] if scalar.args else scalar
     if not of.sqltype.is_temporal or not (of.is_column or of.is_literal):
         raise UnreadError
-    inner = _value(of, point)
+    inner = _value(of, point, part, value)
     if inner is None:
         return None
     when, kinds = Fraction(inner), (of.sqltype, scalar.sqltype)

@@ -10,7 +10,19 @@ import numpy as np
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.guard import adding, audit, evaluating, guarding, history, leaving_out, lists, parts, sketches, thresholds
+from dpsql.guard import (
+    adding,
+    audit,
+    evaluating,
+    guarding,
+    history,
+    leaving_out,
+    lists,
+    parts,
+    sketches,
+    thresholds,
+    void,
+)
 from dpsql.guard.cells import Keys, Places
 from dpsql.guard.guarding import Guarding
 from dpsql.guard.history import History
@@ -40,6 +52,12 @@ def nothing_left_out_is_refused(patch: Patch) -> None:
 def what_no_sample_has_is_void(patch: Patch) -> None:
     """A part that decides about no sample unit is taken for one of nobody."""
     patch.setattr(Proofs, "is_void", lambda *told: True)
+
+
+def a_case_chooses_as_if_nothing_were_set(patch: Patch) -> None:
+    """What a part of a CASE is set to decides nothing about its branch."""
+    known = void._chosen
+    patch.setattr(void, "_chosen", lambda conditions, point, part, value: known(conditions, point, part, None))
 
 
 def parts_are_only_made_false(patch: Patch) -> None:
@@ -144,6 +162,10 @@ def parts_are_not_taken_away(patch: Patch) -> None:
 CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (nothing_left_out_is_refused, [f"{TOTAL} WHERE NOT {FEW}"]),
     (what_no_sample_has_is_void, [f"{TOTAL} WHERE income + age <> 77.25"]),
+    (
+        a_case_chooses_as_if_nothing_were_set,
+        [f"{TOTAL} WHERE CASE WHEN income = 33.25 THEN 'one' WHEN income < 50 THEN 'low' ELSE 'high' END = 'low'"],
+    ),
     (parts_are_only_made_false, [f"{TOTAL} WHERE income <> 33.25"]),
     (nested_parts_are_forgotten, [f"{TOTAL} WHERE CASE WHEN {FEW} THEN income < 0 ELSE income < 50 END"]),
     (groups_are_forgotten, [f"SELECT {FEW} AS g, COUNT(*) FROM patient GROUP BY g"]),

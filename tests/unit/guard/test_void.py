@@ -1,0 +1,61 @@
+"""Conditions on a band: a cut that it does not need decides about nobody, by exact reading; one that leaves out a few is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dpsql.core.errors import Error
+from dpsql.session.opening import open_session
+from dpsql.session.session import Session
+from tests.support import clinic
+from tests.support.noise import ZeroNoise
+
+INCOME = "CASE WHEN income < 0 THEN 'low' WHEN income < 50 THEN 'middle' ELSE 'high' END"
+BORN = "CASE WHEN born < DATE '1993-05-02' THEN 1 WHEN born < DATE '1997-01-01' THEN 2 ELSE 3 END"
+SITE = "CASE site WHEN 1 THEN 'here' WHEN 2 THEN 'there' END"
+WEIGHT = "CASE WHEN weight < 80 THEN 1 WHEN weight < 120 THEN 2 END"
+AT_END = "CASE WHEN income < 0 THEN 'low' WHEN income < 99.9 THEN 'middle' ELSE 'high' END"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("void")
+    clinic.write(folder, {name: [] for name in clinic.DDL})
+    found = open_session(clinic.schema(folder, guard="block"), None, ":memory:", noise=ZeroNoise())
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("band", "condition"),
+    [
+        (INCOME, "band = 'low'"),
+        (INCOME, "band = 'high'"),
+        (INCOME, "band <> 'low'"),
+        (INCOME, "band IN ('low', 'high')"),
+        (BORN, "band = 1"),
+        (BORN, "band >= 2"),
+        (SITE, "band = 'here'"),
+        (SITE, "band IS NULL"),
+        (WEIGHT, "band = 1"),
+    ],
+)
+def test_a_cut_that_is_not_needed_is_of_nobody(band: str, condition: str, session: Session) -> None:
+    sql = f"SELECT COUNT(*) FROM (SELECT {band} AS band FROM patient) AS banded WHERE {condition}"
+    assert len(session.execute(sql).rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("band", "condition"),
+    [
+        (AT_END, "band <> 'high'"),
+        (AT_END, "band IN ('low', 'middle')"),
+        ("CASE WHEN income <> 33.25 THEN 1 ELSE 0 END", "band = 1"),
+        ("CASE WHEN income = 33.25 THEN 'one' WHEN income < 50 THEN 'low' ELSE 'high' END", "band = 'low'"),
+    ],
+)
+def test_a_cut_that_leaves_out_a_few_is_refused(band: str, condition: str, session: Session) -> None:
+    with pytest.raises(Error, match="rule R3"):
+        session.execute(f"SELECT COUNT(*) FROM (SELECT {band} AS band FROM patient) AS banded WHERE {condition}")
