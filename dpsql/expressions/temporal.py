@@ -86,6 +86,16 @@ def guarded(scalar: Scalar, tree: Node) -> Node:
     return Case(((Bare(Between(scalar.tree, first, last)), tree),))
 
 
+def unguarded(node: Node) -> Node:
+    """What a guard stands before; anything else as it is."""
+    match node:
+        case Case(
+            branches=((Bare(inner=Between(low=Literal(value=first), high=Literal(value=last))), inside),), default=None
+        ):
+            return inside if (first, last) == (_FIRST, _LAST) else node
+    return node
+
+
 def moment(scalar: Scalar, value: Fraction) -> datetime:
     """The calendar time of a value of the scalar's type."""
     return moment_of(scalar.sqltype, value)

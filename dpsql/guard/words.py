@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.temporal import unguarded
 from dpsql.relations.relations import Relation
+from dpsql.schema.model import RESERVED
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Aggregate, Bare, Call, Cast, Column, Node
 from dpsql.sql.trees import mapped, rewritten, walk
@@ -17,10 +19,9 @@ MOST_STATEMENT = 160
 _PLAIN = (
     (re.compile(r"\(SELECT c0 FROM dpsql \w+ \d+ LIMIT 1\)|dpsql \w+ \d+\.c\d+"), "a released value"),
     (re.compile(r"CAST\(([^()]*) AS [A-Z]+(?:\([0-9, ]*\))?\)"), r"\1"),
-    (re.compile(r"\b[^\W\d][\w ]*\.(?=[^\W\d])"), ""),
     (re.compile(r"(\d)\.0+\b"), r"\1"),
 )
-"""Left out of what people are told: the types of constants, the aliases of tables, decimals that are none."""
+"""Left out of what people are told: the types of constants, decimals that are none."""
 
 
 def said(scalar: Scalar, source: Relation) -> str:
@@ -29,7 +30,7 @@ def said(scalar: Scalar, source: Relation) -> str:
     source  the rows that it is of
     """
     # what is cut off anyway is not looked at
-    tree = mapped(rewritten(scalar.tree, _computed(source)), _unconverted)
+    tree = mapped(rewritten(scalar.tree, _computed(source)), _as_written)
     plain, before = printed(tree)[:MOST_READ].replace('"', ""), ""
     while plain != before:
         before = plain
@@ -39,11 +40,15 @@ def said(scalar: Scalar, source: Relation) -> str:
     return plain if len(plain) <= MOST_LETTERS else plain[: MOST_LETTERS - 3] + "..."
 
 
-def _unconverted(node: Node) -> Node:
-    """A value without its conversion, in parentheses where it is an operation."""
-    if not isinstance(node, Cast):
-        return node
-    return node.inner.inner if isinstance(node.inner, Bare) else node.inner
+def _as_written(node: Node) -> Node:
+    """A value without its conversion, in parentheses where it is an operation; a part of a date without its guard; a column without
+    the alias of its table."""
+    match node:
+        case Cast(inner=inner):
+            return inner.inner if isinstance(inner, Bare) else inner
+        case Column(relation=relation, name=name):
+            return node if relation.startswith(RESERVED) else Column("", name)
+    return unguarded(node)
 
 
 def _computed(source: Relation) -> dict[Node, Node]:

@@ -26,7 +26,7 @@ from dpsql.aggregates.base import Limits, Statistic
 from dpsql.core.wording import number
 from dpsql.mechanisms.calibration import BY_NAME
 from dpsql.plan.compiled import Compiled
-from dpsql.plan.releases import BoundedBlock, NoisyStatistic, Release
+from dpsql.plan.releases import BoundedBlock, NoisyCount, NoisyStatistic, Release
 from dpsql.planner.pricing import Pricing, moved
 from dpsql.relations.relations import Relation
 from dpsql.schema.model import Schema
@@ -138,6 +138,13 @@ def expected(compiled: Compiled, schema: Schema) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _deciding(release: Release) -> Iterator[NoisyCount]:
+    """The numbers of people by which values are shown, and groups are there."""
+    yield from (one.count for one in release.suppressed)
+    if release.present is not None:
+        yield release.present
+
+
 def _expected(release: Release, schema: Schema) -> Iterator[str]:
     block, selection = release.limited.block, release.selection
     units = people(block.source, schema.privacy.units)
@@ -147,6 +154,15 @@ def _expected(release: Release, schema: Schema) -> Iterator[str]:
         yield (
             f"a group is shown from {selection.tau:,} people on, and {units:,} are declared: none can be expected; "
             f"{REMEDY}, declare a domain, or spend more epsilon"
+        )
+    off = max(
+        (count.estimate.errors(release.measures[count.measure].noise, LEVEL)[0] for count in _deciding(release)),
+        default=0,
+    )
+    if off > units:
+        yield (
+            f"a number of people decides what is shown, and it is off by up to {off:,.0f} (95 %) where {units:,} are declared: "
+            f"mostly noise decides; {REMEDY}, or spend more epsilon"
         )
     groups, k = block.groups, max((one.k for one in release.suppressed), default=0)
     if groups is None or not groups:

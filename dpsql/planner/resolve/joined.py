@@ -165,6 +165,8 @@ def _key_parts(left: Relation, right: Relation) -> str | None:
 
 def _public_key(left: Relation, right: Relation) -> str:
     keys = sorted((tuple(c for c in right.columns if c.scalar.tree in unique) for unique in right.unique), key=len)
+    if not keys and not any(column.scalar.origin for column in right.columns):
+        return f"write GROUP BY in {right.columns[0].source}, and join it on what it is grouped by"
     if not keys:
         return "declare a key for the public table, or aggregate each by itself"
     parts = []

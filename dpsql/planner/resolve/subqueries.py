@@ -27,6 +27,7 @@ from dpsql.planner.resolve.sources import glance, items, source
 from dpsql.planner.resolve.statement import Env, Private, Public, Query, Statement, bound_column
 from dpsql.planner.resolve.syntax import false_as_null, unparenthesised, where_parts
 from dpsql.relations.relations import Relation, applied, side_by_side
+from dpsql.schema.model import ROW
 from dpsql.sql.nodes import Column, Exists, InQuery, Node, Number, QueryValue
 from dpsql.sql.queries import Select, Table
 
@@ -108,10 +109,16 @@ class Subqueries:
         """EXISTS over a query that groups, orders or unites: its rows must be public."""
         found = self._alone(select, scope)
         if isinstance(found, Private):
-            raise _unequated(node)
+            raise self._unequated(node)
         name, _ = self.statement.bind(found)
         tree = Exists(Select((Number(1),), Table(name)))
         return Scalar("exists", (), tree, BOOLEAN, BOTH, constant=True)
+
+    def _unequated(self, node: exp.Expression) -> Error:
+        hint = "compare the privacy unit of both sides: EXISTS (... WHERE inner.unit = outer.unit), or unit IN (SELECT unit ...)"
+        if self.statement.schema.privacy.unit == ROW:
+            hint = "leave the subquery out, or read public tables alone in it: each row is a person of its own here"
+        return error(402, "this would look at other people's rows", hint=hint, span=span_of(node))
 
     def _linked(
         self,
@@ -130,7 +137,7 @@ class Subqueries:
         if value is not None and selected is not None:
             links = [*links, compare("=", value, selected)]
         if inner.is_private and not self._within_unit(inner, links, scope):
-            raise _unequated(node)
+            raise self._unequated(node)
         if not false_as_null(node) and not all(s.is_unit for s in (value, selected) if s is not None):
             raise error(
                 402,
@@ -233,12 +240,3 @@ def _scope_columns(scope: Scope) -> set[Node]:
         found |= {s.tree for s in around.columns.values()}
         around = around.outer
     return found
-
-
-def _unequated(node: exp.Expression) -> Error:
-    return error(
-        402,
-        "this would look at other people's rows",
-        hint="compare the privacy unit of both sides: EXISTS (... WHERE inner.unit = outer.unit), or unit IN (SELECT unit ...)",
-        span=span_of(node),
-    )

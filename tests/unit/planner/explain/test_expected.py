@@ -45,6 +45,16 @@ def test_a_threshold_beyond_everybody_is_told(session: Session) -> None:
     assert session.execute(sql).remarks[:1] == (note.removeprefix("note: "),)
 
 
+def test_a_deciding_number_that_is_mostly_noise_is_told(session: Session) -> None:
+    sql = "/* dpsql: epsilon=0.001 */ SELECT year, AVG(age) FROM person_year GROUP BY 1 ORDER BY 2 LIMIT 2"
+    (note,) = (line for line in session.explain(sql).splitlines() if line.startswith("note: "))
+    assert note.startswith("note: a number of people decides what is shown, and it is off by up to ")
+    assert "where 6,000 are declared" in note
+    answer = session.execute(sql)
+    assert answer.remarks[:1] == (note.removeprefix("note: "),)
+    assert "note: " not in session.explain(sql.replace("0.001", "0.1"))
+
+
 @pytest.mark.parametrize("sql", ["SELECT site, COUNT(*) FROM person GROUP BY 1", "SELECT COUNT(*) FROM person", MANY])
 def test_nothing_is_told_where_groups_can_be_expected(sql: str, session: Session) -> None:
     assert "note: " not in session.explain(sql)

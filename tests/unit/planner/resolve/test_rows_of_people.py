@@ -38,3 +38,19 @@ def test_a_name_with_spaces_stands_in_quotes(tmp_path: Path) -> None:
     assert refused.value.hint is not None and refused.value.hint.endswith('write AVG("age in years")')
     asked = refused.value.hint.partition("write ")[2]
     compile_statement(read(f"SELECT {asked} FROM patient"), Options(), schema)
+
+
+@pytest.mark.parametrize("unit", ["patient", "row"])
+def test_other_peoples_rows_are_refused_with_what_there_is_to_equate(unit: str, tmp_path: Path) -> None:
+    """Where each row is a person there is no unit to write, so none is suggested."""
+    schema = clinic.schema(tmp_path, unit=unit)
+    with pytest.raises(Error) as refused:
+        compile_statement(
+            read("SELECT COUNT(*) FROM patient AS p WHERE EXISTS (SELECT * FROM patient AS q WHERE q.site = p.site)"),
+            Options(),
+            schema,
+        )
+    assert refused.value.code == "DPSQL-402"
+    assert refused.value.hint is not None and ("privacy unit" in refused.value.hint) == (unit == "patient")
+    followed = "patient_id IN (SELECT patient_id FROM patient WHERE site > 1)" if unit == "patient" else "TRUE"
+    compile_statement(read(f"SELECT COUNT(*) FROM patient WHERE {followed}"), Options(), schema)
