@@ -54,14 +54,17 @@ class Ledger:
     Fraction(0, 1)
     """
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, keeps_head: bool = True) -> None:
+        self.store, self._keeps_head = store, keeps_head
         self._head = NO_HEAD
 
     @staticmethod
-    def open(path: str | Path, identity: str) -> Ledger:
-        """Open the ledger of the dataset that `identity` names, or make it; ":memory:" ends with the process."""
-        ledger = Ledger(Store.open(path, identity))
+    def open(path: str | Path, identity: str, *, keeps_head: bool = True) -> Ledger:
+        """Open the ledger of the dataset that `identity` names, or make it; ":memory:" ends with the process.
+
+        keeps_head  False: another process looks after the file of the head, which this one may not reach
+        """
+        ledger = Ledger(Store.open(path, identity), keeps_head)
         try:
             ledger.store.moment(ledger._check)
         except BaseException:
@@ -370,7 +373,7 @@ class Ledger:
 
     @property
     def _head_file(self) -> Path | None:
-        return None if self.store.file is None else chain.head_file(self.store.file)
+        return None if self.store.file is None or not self._keeps_head else chain.head_file(self.store.file)
 
     def _promised(self, connection: sqlite3.Connection, budget: Budget) -> Promise:
         found = promise_of(connection, self.store, budget)

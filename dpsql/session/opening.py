@@ -45,16 +45,19 @@ def open_session(
     ledger: str | Path | None,
     noise: NoiseSource | None = None,
     commons: Commons | None = None,
+    keeps_head: bool = True,
 ) -> Session:
     """Read the schema, open the ledger and the data, and find the analyst.
 
     noise   where randomness comes from; tests alone pass one
     commons of the sessions of this thread; None: it keeps its own
+    keeps_head as of Ledger.open
     Errors  504 the ledger keeps its promise by another accounting; else as Sharing.open
     """
     declared = schema if isinstance(schema, Schema) else read_schema(schema)
     who = find_analyst(declared, analyst)
-    opened = Ledger.open(ledger if ledger is not None else default_ledger(declared), ledger_identity(declared))
+    file = ledger if ledger is not None else default_ledger(declared)
+    opened = Ledger.open(file, ledger_identity(declared), keeps_head=keeps_head)
     try:
         opened.look(
             budget_of(declared), lambda books: None

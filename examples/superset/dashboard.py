@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,8 @@ CHARTS: list[tuple[str, int, str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def main(schema: Path) -> None:
+def main(address: str) -> None:
+    """address  of the data, as the dialect for SQLAlchemy reads it"""
     app = create_app()
     with app.app_context():
         upgrade(directory=str(Path(app.root_path) / "migrations"))
@@ -70,7 +70,7 @@ def main(schema: Path) -> None:
 
         with override_user(login):
             if not db.session.query(Database).count():
-                make(f"dpsql:///{schema}")
+                make(address)
                 db.session.commit()
 
 
@@ -192,4 +192,4 @@ def a_filter(title: str, column: str, table: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(os.environ["DPSQL_ADDRESS"])

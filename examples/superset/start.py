@@ -32,10 +32,10 @@ def main() -> int:
     port = told.port or free_port()
     password = told.password or secrets.token_urlsafe(9)
     python = environment(folder / "venv")
-    schema = data(folder / "randhie")
-    settings = variables(folder, password)
+    address = told.address or f"dpsql:///{data(folder / 'randhie')}"
+    settings = {**variables(folder, password), "DPSQL_ADDRESS": address}
     say("making the dashboard")
-    run([python, str(HERE / "dashboard.py"), str(schema)], settings, folder / "superset.log")
+    run([python, str(HERE / "dashboard.py")], settings, folder / "superset.log")
     say("starting Superset")
     server = serve(python, port, settings, folder / "superset.log")
     try:
@@ -57,6 +57,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=cache / "dpsql-superset", help="where everything is kept")
     parser.add_argument("--port", type=int, help="by default a free one")
     parser.add_argument("--password", help="of the user admin; by default a random one")
+    parser.add_argument(
+        "--address",
+        metavar="dpsql://ANALYST@HOST:8439/DATASET",
+        help="ask the RAND data on a server, with the token in DPSQL_TOKEN, in place of a copy of its own",
+    )
     return parser.parse_args()
 
 

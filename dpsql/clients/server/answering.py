@@ -89,7 +89,7 @@ class Answering:
 
     def _session(self, analyst: str) -> Session:
         if analyst not in self._sessions:
-            self._sessions[analyst] = open_session(self._schema, analyst, None, commons=self._commons)
+            self._sessions[analyst] = open_session(self._schema, analyst, None, commons=self._commons, keeps_head=False)
             self._set[analyst] = ()
             if len(self._sessions) > MOST_SESSIONS:
                 name, oldest = self._sessions.popitem(last=False)

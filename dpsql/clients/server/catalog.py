@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import duckdb
@@ -24,13 +25,15 @@ from dpsql.schema.model import Schema
 LONGEST, SECONDS, MOST_ROWS, MOST_PARAMETERS = 20_000, 5.0, 100_000, 1000
 _PARAMETER = re.compile(r"\$(\d{1,4})\b")
 _ABOUT = re.compile(
-    r"\bpg_\w+|\b(?:current_schema|current_database|current_user|session_user|current_catalog|version)\b", re.IGNORECASE
+    r"\bpg_\w+|\b(?:current_schema|current_database|current_user|session_user|current_catalog|version|current_setting)\b"
+    r"|\binformation_schema\b.*\b(?:quote_ident|parse_ident|format)\s*\(|\b(?:quote_ident|parse_ident|format)\s*\(.*\binformation_schema\b",
+    re.IGNORECASE | re.DOTALL,
 )
 _FUNCTIONS = frozenset((
     "Case", "If", "Coalesce", "Count", "Cast", "Max", "Min", "Array", "ArrayAgg", "Upper", "Lower", "Substring", "Length",
     "Nullif", "Concat", "Replace", "Exists", "RegexpLike", "RegexpILike", "RowNumber", "Any", "All", "And", "Or", "Sum",
     "LogicalAnd", "LogicalOr", "StartsWith", "GroupConcat", "CurrentSchema", "CurrentUser", "SessionUser", "CurrentCatalog",
-    "CurrentDatabase", "CurrentVersion", "Version", "ArrayToString", "ArrayContains", "Trim",
+    "CurrentDatabase", "CurrentVersion", "Version", "ArrayToString", "ArrayContains", "Trim", "ArraySize",
 ))  # fmt: skip
 """Functions that the sandbox has too, by the names of the parser's nodes; which of them there are hangs on its version."""
 _OWN = {
@@ -118,7 +121,7 @@ def _is_about_catalog(tree: exp.Expression) -> bool:
     queries = {cte.alias for cte in tree.find_all(exp.CTE)}
     tables = [node for node in tree.find_all(exp.Table) if node.name and node.name not in queries]
     if tables:
-        return all(node.name.lower() in COLUMNS and node.db.lower() in ("", "pg_catalog") for node in tables)
+        return all(_place(node) in COLUMNS for node in tables)
     called = {node.name.lower() for node in tree.find_all(exp.Anonymous)}
     named = {node.name.lower() for node in tree.find_all(exp.Column)}
     return bool(
@@ -133,11 +136,13 @@ def _rewritten(node: Any, parameters: list[object]) -> Any:
         case exp.Dot() if isinstance(node.expression, exp.Func) and node.this.name.lower() == "pg_catalog":
             return _called(node.expression)
         case exp.Table():
-            node.set("db", None)
+            if isinstance(node.this, exp.Identifier) and node.db:
+                node.set("this", exp.to_identifier(_place(node)))
+                node.set("db", None)
         case exp.Array() if _is_of_options(node):
             return exp.cast(exp.null(), "TEXT[]")
         case exp.Select() if _lists_schemas(node):
-            return exp.select("1 AS r", "'public' AS nspname")
+            return exp.select(*["1 AS r"][: len(node.selects) - 1], "'public' AS nspname")
         case exp.Select() if _is_empty(node):
             return _nothing(node)
         case exp.Column() if node.args.get("db") is not None:
@@ -158,11 +163,21 @@ def _rewritten(node: Any, parameters: list[object]) -> Any:
             "current_catalog",
         ):
             return exp.Anonymous(this=f"c_{node.name.lower()}")
+        case exp.Div() if isinstance(node.this, exp.Cast) and node.this.is_type("int") and node.expression.is_int:
+            return exp.IntDiv(this=node.this, expression=node.expression)
         case exp.Cast():
             return _cast(node)
         case exp.Func():
             return _called(node)
     return node
+
+
+def _place(table: exp.Table) -> str:
+    """Name of a table among the catalog's; "" where it is in no schema of these."""
+    name, within = table.name.lower(), table.db.lower()
+    if within == "information_schema":
+        return f"information_schema_{name}"
+    return name if within in ("", "pg_catalog") else ""
 
 
 def _is_empty(node: exp.Select) -> bool:
@@ -184,10 +199,12 @@ def _is_of_options(node: exp.Array) -> bool:
 
 
 def _lists_schemas(node: exp.Select) -> bool:
-    """True for the schemas of current_schemas() by their number, as pgjdbc asks for them; there is one."""
+    """True for the schemas that are looked through, by their number, as pgjdbc and Grafana ask for them; there is one."""
     source = node.args.get("from_") or node.args.get("from")
     rows = source.this.this if isinstance(source, exp.From) and isinstance(source.this, exp.Table) else None
-    return isinstance(rows, exp.ExplodingGenerateSeries) and "current_schemas" in rows.sql("postgres").lower()
+    return isinstance(rows, exp.ExplodingGenerateSeries) and any(
+        word in rows.sql("postgres").lower() for word in ("current_schemas", "search_path")
+    )
 
 
 def _has_nothing(source: exp.Expression) -> bool:
@@ -205,8 +222,12 @@ def _nothing(node: exp.Select) -> exp.Select:
 
 
 def _called(node: Any) -> Any:
-    if isinstance(node, exp.Anonymous) and str(node.this).lower() in MACROS:
+    if isinstance(node, exp.Anonymous) and str(node.this).lower() != "format" and str(node.this).lower() in MACROS:
         return exp.Anonymous(this=f"c_{str(node.this).lower()}", expressions=node.expressions)
+    if type(node).__name__ == "Format" or (isinstance(node, exp.Anonymous) and str(node.this).lower() == "format"):
+        # one place of the text after the other
+        text, *given = [node.this, *node.expressions] if isinstance(node.this, exp.Expression) else node.expressions
+        return reduce(lambda made, one: exp.Anonymous(this="c_format", expressions=[made, one]), given, text)
     if type(node).__name__ in _OWN:
         given = [node.this, node.expression] if isinstance(node, exp.ArrayToString) else []
         return exp.Anonymous(this=f"c_{_OWN[type(node).__name__]}", expressions=given)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 VERSION = "15.0"
+VERSION_NUMBER = "150000"
 """Of PostgreSQL, as clients are told: what they then expect is what is here."""
 Row = tuple[str, ...]
 
@@ -60,7 +61,7 @@ class Done:
 
 
 _DEFAULTS = {
-    "server_version": f"{VERSION} (dpsql)", "server_version_num": "150000", "server_encoding": "UTF8", "client_encoding": "UTF8",
+    "server_version": f"{VERSION} (dpsql)", "server_version_num": VERSION_NUMBER, "server_encoding": "UTF8", "client_encoding": "UTF8",
     "datestyle": "ISO, MDY", "integer_datetimes": "on", "standard_conforming_strings": "on", "timezone": "UTC",
     "intervalstyle": "postgres", "is_superuser": "off", "application_name": "", "in_hot_standby": "off",
     "default_transaction_read_only": "on", "transaction_read_only": "on", "default_transaction_isolation": "repeatable read",

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import duckdb
 
-from dpsql.clients.server.habits import VERSION
+from dpsql.clients.server.habits import VERSION, VERSION_NUMBER
 from dpsql.clients.server.pgtypes import BY_NAME, TEXT, field
 from dpsql.engines.duckdb.locked import connect, lock
 from dpsql.engines.writing import text
 from dpsql.schema.model import Schema
 from dpsql.schema.qualifiers import MAIN, place, sql_schemas
 
-PUBLIC, CATALOG_OID, PUBLIC_OID, FIRST_OID, OWNER = "public", 11, 2200, 16384, 10
+PUBLIC, CATALOG_OID, PUBLIC_OID, FIRST_OID, OWNER, ARRAY_RECEIVE = "public", 11, 2200, 16384, 10, 750
 MEMORY = 200_000_000
 """[bytes] that the tables, and what is asked of them, may hold."""
 Rows = list[tuple[object, ...]]
@@ -34,7 +34,7 @@ COLUMNS: dict[str, str] = {
     "pg_type": "oid BIGINT, typname TEXT, typnamespace BIGINT, typowner BIGINT, typlen INTEGER, typtype TEXT, "
     "typcategory TEXT, typrelid BIGINT, typelem BIGINT, typarray BIGINT, typbasetype BIGINT, typtypmod INTEGER, "
     "typnotnull BOOLEAN, typcollation BIGINT, typdelim TEXT, typinput TEXT, typdefault TEXT, typndims INTEGER, "
-    "typisdefined BOOLEAN",
+    "typisdefined BOOLEAN, typreceive BIGINT",
     "pg_database": "oid BIGINT, datname TEXT, datdba BIGINT, encoding INTEGER, datcollate TEXT, datctype TEXT, "
     "daticulocale TEXT, datlocprovider TEXT, datacl TEXT[], datistemplate BOOLEAN, datallowconn BOOLEAN, "
     "datconnlimit INTEGER, dattablespace BIGINT",
@@ -51,6 +51,8 @@ COLUMNS: dict[str, str] = {
     "condeferred BOOLEAN, convalidated BOOLEAN, conrelid BIGINT, contypid BIGINT, conindid BIGINT, conparentid BIGINT, "
     "confrelid BIGINT, confupdtype TEXT, confdeltype TEXT, confmatchtype TEXT, conkey INTEGER[], confkey INTEGER[], "
     "conbin TEXT, conislocal BOOLEAN, coninhcount INTEGER",
+    "pg_depend": "classid BIGINT, objid BIGINT, objsubid INTEGER, refclassid BIGINT, refobjid BIGINT, refobjsubid INTEGER, "
+    "deptype TEXT",
     "pg_description": "objoid BIGINT, classoid BIGINT, objsubid INTEGER, description TEXT",
     "pg_shdescription": "objoid BIGINT, classoid BIGINT, description TEXT",
     "pg_enum": "oid BIGINT, enumtypid BIGINT, enumsortorder DOUBLE, enumlabel TEXT",
@@ -79,13 +81,16 @@ COLUMNS: dict[str, str] = {
     "pg_settings": "name TEXT, setting TEXT",
     "pg_opclass": "oid BIGINT, opcname TEXT, opcdefault BOOLEAN",
     "pg_language": "oid BIGINT, lanname TEXT",
+    "information_schema_tables": "table_catalog TEXT, table_schema TEXT, table_name TEXT, table_type TEXT",
+    "information_schema_columns": "table_catalog TEXT, table_schema TEXT, table_name TEXT, column_name TEXT, "
+    "ordinal_position INTEGER, is_nullable TEXT, data_type TEXT, udt_schema TEXT, udt_name TEXT",
 }
 """Columns of the tables; those that nothing fills stay empty."""
 NEVER_FILLED = frozenset((
     "pg_publication", "pg_publication_rel", "pg_publication_namespace", "pg_policy", "pg_statistic_ext", "pg_inherits",
     "pg_proc", "pg_enum", "pg_range", "pg_index", "pg_constraint", "pg_trigger", "pg_rewrite", "pg_attrdef", "pg_description",
     "pg_shdescription", "pg_sequence", "pg_views", "pg_matviews", "pg_extension", "pg_foreign_table", "pg_foreign_server",
-    "pg_partitioned_table", "pg_collation", "pg_auth_members", "pg_language", "pg_opclass",
+    "pg_partitioned_table", "pg_collation", "pg_auth_members", "pg_language", "pg_opclass", "pg_depend",
 ))  # fmt: skip
 MACROS = {
     "version": ("", f"'PostgreSQL {VERSION} (dpsql)'"),
@@ -129,6 +134,8 @@ MACROS = {
     "has_schema_privilege": ("x, y, z := ''", "true"),
     "has_database_privilege": ("x, y, z := ''", "true"),
     "quote_ident": ("x", "x"),
+    "parse_ident": ("x", "string_split(replace(x, '\"', ''), '.')"),
+    "format": ("x, y", "regexp_replace(x, '%[sI]', y)"),
     "to_regclass": ("x", "regclass_of(x)"),
     "array_to_string": ("x, y", "list_aggregate(x, 'string_agg', y)"),
     "format_type": (
@@ -192,7 +199,11 @@ def _filled(schema: Schema) -> Iterator[tuple[str, Rows]]:
     yield from _tables(schema, spaces)
     yield "pg_database", [(1, schema.name, OWNER, 6, "C", "C", None, "c", None, False, True, -1, 1663)]
     yield "pg_roles", [(OWNER, "owner", False, True, False, False, False, -1, None, False, False)]
-    yield "pg_settings", [("max_index_keys", "32"), ("default_table_access_method", "heap")]
+    settings = {"server_version": VERSION, "server_version_num": VERSION_NUMBER, "search_path": PUBLIC, "max_index_keys": "32",
+                "default_table_access_method": "heap"}  # fmt: skip
+    yield "pg_settings", list(settings.items())
+    # whoever begins with this table finds no function; a type is joined to the one that reads lists
+    yield "pg_proc", [(ARRAY_RECEIVE, "array_recv", CATALOG_OID, "f", 0, False, None)]
     yield "pg_am", [(2, "heap", "t")]
     yield "pg_tablespace", [(1663, "pg_default", OWNER)]
     yield "pg_type", list(_types())
@@ -206,26 +217,34 @@ def _tables(schema: Schema, spaces: dict[str, int]) -> Iterator[tuple[str, Rows]
     classes: Rows = []
     attributes: Rows = []
     tables: Rows = []
+    listed: Rows = []
+    columns: Rows = []
     flags, rest = (False,) * 5, (None,) * 3
     for oid, table in enumerate(schema.tables, FIRST_OID):
         within, name = place(table.name)
         space = PUBLIC if within == MAIN else within
         first = (oid, name, spaces[space], 0, 0, OWNER, 2, 0, -1.0, 0, "r", "p", False, 0)
         classes.append((*first, *flags, "n", 0, False, len(table.columns), *rest))
+        listed.append((schema.name, space, name, "BASE TABLE"))
         tables.append((space, name, "owner", None, False, False, False, False))
         for number, column in enumerate(table.columns, 1):
             shown = field(column.name, str(column.sqltype), False)
             of_type = (shown.oid, shown.size, number, shown.modifier, not column.nullable)
             attributes.append((oid, column.name, *of_type, False, "", "", False, 0, 0, "p", "", -1, *rest))
+            known = next((one.name for one in BY_NAME.values() if one.oid == shown.oid), "")
+            about = ("YES" if column.nullable else "NO", _SHOWN.get(known, known or "ARRAY"), "pg_catalog", known)
+            columns.append((schema.name, space, name, column.name, number, *about))
     yield "pg_class", classes
     yield "pg_attribute", attributes
     yield "pg_tables", tables
+    yield "information_schema_tables", listed
+    yield "information_schema_columns", columns
 
 
 def _types() -> Iterator[tuple[object, ...]]:
     for one in BY_NAME.values():
         collation = 100 if one is TEXT else 0
-        rest = (0, -1, False, collation, ",", f"{one.name}in", None, 0, True)
+        rest = (0, -1, False, collation, ",", f"{one.name}in", None, 0, True, 0)
         yield (
             one.oid,
             one.name,
@@ -239,4 +258,4 @@ def _types() -> Iterator[tuple[object, ...]]:
             one.array,
             *rest,
         )
-        yield (one.array, f"_{one.name}", CATALOG_OID, OWNER, -1, "b", "A", 0, one.oid, 0, *rest)
+        yield (one.array, f"_{one.name}", CATALOG_OID, OWNER, -1, "b", "A", 0, one.oid, 0, *rest[:-1], ARRAY_RECEIVE)

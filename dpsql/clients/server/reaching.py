@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from dpsql.accounting import chain
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import snapshot_folder
 from dpsql.clients.dbapi.packed import Json
@@ -32,7 +31,6 @@ def of_worker(schema: Schema, ledger: Ledger, spill: Path) -> dict[str, Json]:
         *python_files(),
         *(network_files() if network else ()),
         *_data(schema, file),
-        chain.head_file(file),
         *filter(None, (snapshot_folder(ledger), state_folder())),
     ]
     there = [str(path) for path in dict.fromkeys(read) if path.exists()]
