@@ -118,12 +118,17 @@ def prospect(text: str, world: World, planned: Sequence[StoredCube]) -> Prospect
         statement = read(text, (), world)
         if isinstance(statement, Explain | Setting | Catalog):
             return Prospect(NO_LOSS)
-        missing, off = _missing(statement, world), tuple[str, ...]()
-        if isinstance(statement, Query) and missing and statement.settled.reads_cubes and not statement.options.fresh:
-            compiled, off = world.stored.unanswered(plan(statement, world).plan, planned)
+        if not isinstance(statement, Query):
+            missing = cubes.missing(statement, world)
+            return Prospect(total(one.part.release.loss for one in missing), cubes.prospect(statement, world))
+        compiled, off = plan(statement, world).plan, tuple[str, ...]()
+        # what is free is not asked, so that only this tells whether it can be
+        describe(compiled, statement.plain, world.catalog, world.sandbox)
+        missing = _look_up(statement, compiled, world)
+        if missing and statement.settled.reads_cubes and not statement.options.fresh:
+            compiled, off = world.stored.unanswered(compiled, planned)
             missing = _look_up(statement, compiled, world)
-        cube = cubes.prospect(statement, world) if not isinstance(statement, Query) else None
-    return Prospect(total(one.part.release.loss for one in missing), cube, off)
+    return Prospect(total(one.part.release.loss for one in missing), None, off)
 
 
 def about(text: str, world: World) -> About:

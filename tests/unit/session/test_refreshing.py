@@ -181,6 +181,12 @@ def test_a_statement_that_is_refused_does_not_keep_back_those_after_it(
     assert states == ["refused", "stored"]
 
 
+def test_a_mistake_in_what_is_free_is_told(folder: Path) -> None:
+    """It costs nothing and is not asked."""
+    listed(folder, "SELECT nonsense", "SELECT 1")
+    assert bought(folder) == ["refused", "stored"] and charged(folder) == {}
+
+
 def test_the_budget_of_the_dataset_is_kept(folder: Path) -> None:
     with closing(open_session(folder / "schema.toml", "ann", folder / "ledger")) as session:
         for ward in range(1, 9):
