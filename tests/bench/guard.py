@@ -16,12 +16,17 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 from dpsql.accounting.entries import GuardEntry as Row
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.dataset.opening import open_dataset
+from dpsql.guard import answers
+from dpsql.guard.cells import HASH_BITS, Keys, cells
 from dpsql.guard.guarding import Guarding
-from dpsql.guard.history import BlockQuestion
+from dpsql.guard.history import BlockQuestion, History
+from dpsql.guard.leaving_out import Policy
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Analyst
 from dpsql.session.session import Session
@@ -34,7 +39,11 @@ PLANNED = 40
 PEOPLE = {"20,000 sample units": 6_000, "200,000 sample units": 1_000_000}
 FIRST = {"one table": Aim(15, " ms"), "child tables": Aim(40, " ms")}
 KNOWN = Aim(1.2, " times")
-SIZES = (("block", 2_000, Aim(10, " ms")), ("audit", 2_000, Aim(150, " ms")), ("block", 10_000, Aim(60, " ms")))
+SIZES = (("block", 2_000, Aim(10, " ms")), ("audit", 2_000, Aim(150, " ms")))
+LONG, CELLS = 10_000, 6
+"""Statements of a long history, and cells of each."""
+UNITS = 20_000
+COMPARED = Aim(10, " ms")
 LOADED, MEMORY = Aim(50, " ms"), Aim(100, " MiB")
 DECISIONS = 200
 MOST_SECONDS = 120.0
@@ -174,10 +183,10 @@ def measure() -> None:
                 lambda c, history=history: c.executemany(_CHARGE, _charges(history))
             )  # type: ignore[misc]
             load = _loads(guarded, history)
-            cells, decided, refused = _decisions(guarded, DECISIONS)
+            known, decided, refused = _decisions(guarded, DECISIONS)
             times = median(decided.passed), p95(decided.passed), max(decided.passed), median(decided.processor)
             name = f"{mode}, {size:,} statements"
-            counts = f"{cells:,}", f"{len(decided.passed)}", f"{refused}"
+            counts = f"{known:,}", f"{len(decided.passed)}", f"{refused}"
             compared = median(decided.compared), p95(decided.compared)
             body.append((name, *counts, *map(ms, (*times, *compared)), f"p95, {aim.verdict(times[1] * 1e3)}"))
             loads.append((name, *load))
@@ -186,6 +195,37 @@ def measure() -> None:
     show(("", "cells", "decisions", "refused", *names, ""), body)
     heading("the guard's history, read from the ledger at the first statement of a process")
     show(("", "statement by statement", "packed", "processor time", "written", "memory", ""), loads)
+    _long()
+
+
+def _long() -> None:
+    """A history of random cells, that was packed: what it takes to read, its memory, and the comparison alone. No two are near."""
+    heading(f"the guard: a history of {LONG:,} statements of {CELLS} cells, packed")
+    chance, policy, first, times = np.random.default_rng(1), Policy(20, 0.3), Times(), Times()
+    made = History(policy, 10.0, _unread)
+    for charge in range(1, LONG + 1):
+        made.remember([_question(chance)], charge)
+    packed = answers.packed(made.since(0))
+    del made
+    before, history = _resident(), History(policy, 10.0, _unread)
+    first.run(lambda: history.add(answers.unpacked(packed)))
+    for _ in range(DECISIONS):
+        one = _question(chance)
+        times.run(lambda one=one: history.conflict([one]))  # type: ignore[misc]
+    memory, last = (_resident() - before) / 2**20, p95(times.processor)
+    shown = ms(first.processor[0]), f"{memory:.1f} MiB", ms(median(times.processor)), ms(last)
+    verdicts = f"memory, {MEMORY.verdict(memory)}; p95, {COMPARED.verdict(last * 1e3)}"
+    names = ("cells", "read", "memory", "compared, p50 of processor time", "p95", "")
+    show(names, [(f"{history.cells:,}", *shown, verdicts)])
+
+
+def _question(chance: np.random.Generator) -> BlockQuestion:
+    drawn = (np.flatnonzero(chance.random(UNITS) < chance.uniform(0.02, 0.9)).astype(np.uint32) for _ in range(CELLS))
+    return BlockQuestion(cells([("adds", units << np.uint32(HASH_BITS)) for units in drawn]), 1.0, UNITS, CELLS)
+
+
+def _unread(charge: int, place: int) -> Keys:
+    raise AssertionError("no keys of two random cells are compared")
 
 
 def _planning() -> None:

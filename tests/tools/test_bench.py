@@ -21,6 +21,7 @@ TINY = {
     (guard, "PEOPLE"): {"few": 6_000},
     (guard, "SIZES"): guard.SIZES[:1],
     (guard, "DECISIONS"): 2,
+    (guard, "LONG"): 10,
 }
 
 
