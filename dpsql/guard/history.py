@@ -226,13 +226,16 @@ class _Answered:
         begun, size, released = len(self), len(self.sketches), found.released.copy()
         released["kind"] = _numbers(self.kinds, found.kinds)[released["kind"]]
         released["told"] = _numbers(self._fine, found.fine)[released["told"]]
-        first = np.unique(released["cell"], return_index=True)[1]
+        first = np.empty(len(found.marks), dtype=np.int64)
+        # of several answers of a cell the first is written last
+        first[released["cell"][::-1]] = np.arange(len(released))[::-1]
         kind = released["kind"][first]
         cells = _numbers(self._places, _salted(found.marks, kind, self.kinds))
-        fresh = np.unique(cells, return_index=True)[1]
-        fresh = fresh[cells[fresh] >= size]
+        # places grow by one with each cell that was not there
+        fresh = np.flatnonzero(cells > np.maximum.accumulate(np.append(size - 1, cells))[:-1])
         released["cell"] = cells[released["cell"]]
-        self.sketches.add(found.marks[fresh])
+        # mostly of a history that is read all are
+        self.sketches.add(found.marks if len(fresh) == len(found.marks) else found.marks[fresh])
         self.kind.add(kind[fresh])
         self.first.add(first[fresh] + begun)
         self.precisions.add(np.zeros(len(fresh)))

@@ -94,7 +94,7 @@ class Sketches:
         sizes, words = marks["size"].astype(np.int64), _words(marks)
         found = [np.zeros(0, dtype=np.int64)]
         for ones, others in self._looked_for(able, sizes, words, most):
-            kept = _distances(words[ones], _words(self.marks.values[others])) < 2 * most
+            kept = _distances(words[ones], _words(self.marks.values, others)) < 2 * most
             found.append(ones[kept] << _PLACE | others[kept])
         pairs = np.unique(np.concatenate(found))
         return pairs >> _PLACE, pairs & _CELL
@@ -107,7 +107,7 @@ class Sketches:
             ones, known = np.flatnonzero(is_small), self.sizes
             others = self._order[: np.searchsorted(self._sizes, _SMALL + most)]
             others = others[able[others]]
-            for here, there in _sharing(words[ones], _words(self.marks.values[others]), most):
+            for here, there in _sharing(words[ones], _words(self.marks.values, others), most):
                 here, there = ones[here], others[there]
                 kept = np.abs(known[there] - sizes[here]) < most
                 here, there = here[kept], there[kept]
@@ -162,8 +162,10 @@ def _met(ones: Places, others: Places) -> Iterator[tuple[Places, Places]]:
         begun = end
 
 
-def _words(marks: Marks) -> Words:
-    return np.ascontiguousarray(marks["sketch"]).view(np.uint64).reshape(len(marks), WORDS)
+def _words(marks: Marks, places: Places | None = None) -> Words:
+    """The sketches of cells, or of those at some places."""
+    sketches = marks["sketch"] if places is None else marks["sketch"][places]
+    return np.ascontiguousarray(sketches).view(np.uint64).reshape(len(sketches), WORDS)
 
 
 def _folded(words: Words) -> Words:

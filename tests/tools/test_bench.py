@@ -19,7 +19,7 @@ TINY = {
     (dashboard, "OPENINGS"): 1,
     (guard, "PLANNED"): 2,
     (guard, "PEOPLE"): {"few": 6_000},
-    (guard, "SIZES"): guard.SIZES[:1],
+    (guard, "SIZES"): (("block", 20, guard.SIZES[0][2]), ("audit", 20, guard.SIZES[1][2])),
     (guard, "DECISIONS"): 2,
     (guard, "LONG"): 10,
 }
