@@ -304,7 +304,7 @@ def _is_like(text: str, pattern: str) -> bool:
 
 
 def _value(scalar: Scalar, point: Point, part: Scalar, value: bool | None) -> Point:
-    """What a condition compares, at a value of its column; where the condition has a CASE, the constant that this chooses."""
+    """An operand of a condition at a value of its column; of a CASE the constant that it chooses."""
     if scalar.is_literal:
         return scalar.value
     if scalar.is_column and not scalar.sqltype.is_boolean:

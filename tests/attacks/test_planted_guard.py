@@ -55,7 +55,7 @@ def what_no_sample_has_is_void(patch: Patch) -> None:
 
 
 def a_case_chooses_as_if_nothing_were_set(patch: Patch) -> None:
-    """What a part of a CASE is set to decides nothing about its branch."""
+    """A part of a CASE that is set to something decides nothing about its branch."""
     known = void._chosen
     patch.setattr(void, "_chosen", lambda conditions, point, part, value: known(conditions, point, part, None))
 
