@@ -31,6 +31,7 @@ def measure() -> None:
                 for name, fresh, alike in (
                     ("bought", True, False),
                     ("stored, each its own", False, False),
+                    ("stored, each its own again", False, False),
                     ("stored, one dashboard", False, True),
                     ("stored, one dashboard again", False, True),
                 )

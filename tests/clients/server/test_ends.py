@@ -261,8 +261,7 @@ def test_planted_a_worker_that_takes_charges_out_of_the_ledger(folder: Path) -> 
                 broken.execute(f"DELETE FROM {table}")
         assert server.process.wait(WAIT_SECONDS) != 0
         assert [line for line in server.lines if "DPSQL-705" in line]
-    again = subprocess.run(
-        [sys.executable, "-m", "dpsql", "serve", str(folder), "--listen", "127.0.0.1:0"],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=WAIT_SECONDS, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "dpsql", "serve", str(folder), "--listen", "127.0.0.1:0"]
+    named = {**os.environ, "PYTHONPATH": str(ROOT)}
+    again = subprocess.run(command, capture_output=True, text=True, env=named, timeout=WAIT_SECONDS, check=False)
     assert again.returncode != 0 and "DPSQL-705" in again.stderr
