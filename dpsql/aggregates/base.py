@@ -71,6 +71,7 @@ class UnitSums:
     inner     further (name, tree) over the same rows
     outer     over one (unit, group), one per exact sum, where CUT is the number of rows that the limit leaves it
               and ROWS and the names are the columns above
+    shared    further (name, tree), computed once of the columns above, for `outer`
     whole     the same where the columns above are sums over the rows of many units, which keep all of them: `outer` of each, added up;
               () where that is no function of them, as where each unit counts once
     """
@@ -79,6 +80,7 @@ class UnitSums:
     inner: tuple[tuple[str, Node], ...]
     outer: tuple[Node, ...]
     whole: tuple[Node, ...] = ()
+    shared: tuple[tuple[str, Node], ...] = ()
 
 
 ROWS, CUT = own("rows"), own("cut")
@@ -111,6 +113,10 @@ class Statistic(Protocol):
 
     def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
         """Expressions computed once of the inputs of one row; lower/rows.py names it too, after the inputs."""
+        ...
+
+    def later(self, names: Sequence[Node], level: int) -> tuple[Node, ...]:
+        """The same of what was computed before, which is among the names then, at the first level and up; () ends it."""
         ...
 
     @property
@@ -200,6 +206,9 @@ class StatisticDefaults:
         return 1
 
     def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        return ()
+
+    def later(self, names: Sequence[Node], level: int) -> tuple[Node, ...]:
         return ()
 
     def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:

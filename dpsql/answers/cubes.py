@@ -187,7 +187,7 @@ def _statistic(aggregate: Aggregate, rows: RowsKey, cube: StoredCube) -> int | N
 def _is_of_cells(part: CompiledRelease) -> bool:
     """True if a release is of numbers of listed groups alone, as a cube's are."""
     release, block = part.release, part.release.limited.block
-    others = release.chosen or release.selection is not None or part.bounds or block.lists or release.is_cube
+    others = release.chosen or release.selection is not None or part.bounds or block.lists or release.stands_alone
     return bool(release.measures) and not others
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TypeVar
 
 from dpsql.accounting.answers import Answers
-from dpsql.accounting.cubes import CubeNames, StoredCube
+from dpsql.accounting.cubes import CUBES, StoredCube
 from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.named import HasName, Names, Register
 from dpsql.accounting.vectors import Vector, Vectors
 from dpsql.accounting.versions import TableVersions
 from dpsql.answers.cubes import WIDER, Cubes
@@ -23,6 +25,8 @@ from dpsql.plan.tables import NoisyTable
 from dpsql.planner.measure import Identities
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Analyst, Schema
+
+Named = TypeVar("Named", bound=HasName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +109,12 @@ class Stored:
         self._answers, self._analyst = Answers(ledger), analyst.name
         alone = "" if schema.privacy.shared_answers else f":{analyst.name}"
         self.questions = Questions(self._answers, Vectors(ledger), identities, AnswerScope(versions, alone))
-        whose = CubeNames(ledger, "" if schema.privacy.shared_answers else analyst.name)
-        self.cubes = Cubes(self.questions, whose, schema.guard.readable)
+        self._whose = "" if schema.privacy.shared_answers else analyst.name
+        self.cubes = Cubes(self.questions, self.names(CUBES), schema.guard.readable)
+
+    def names(self, kind: Register[Named]) -> Names[Named]:
+        """Everything of one kind that is kept under names, as far as this analyst sees it."""
+        return Names(self._ledger, kind, self._whose)
 
     def look_up(self, plan: Compiled, fresh: bool, *, cubes: bool = True) -> Held:
         """Look up the releases of a statement that are stored, and list those still to buy; with `fresh` nothing is
@@ -162,7 +170,7 @@ class Stored:
         table = self._answers.get(fingerprint)
         if table is not None:
             return Reused(self.questions.own(part, fingerprint), table, (fingerprint,))
-        if part.release.is_cube:
+        if part.release.stands_alone:
             return Missing(part, part, fingerprint)
         viewed = self.cubes.find(part, self._wider(plan)) if cubes else None
         if viewed is not None:
@@ -177,7 +185,7 @@ class Stored:
     def cube_of(self, part: CompiledRelease, plan: Compiled) -> Reused | None:
         """The release as it is read off a cube; None where it is stored itself, or no cube answers it."""
         stored = self._answers.get(self.fingerprint(part)) is not None
-        return None if stored or part.release.is_cube else self.cubes.find(part, self._wider(plan))
+        return None if stored or part.release.stands_alone else self.cubes.find(part, self._wider(plan))
 
     def although(self, part: CompiledRelease, plan: Compiled) -> str:
         """The note on a release that would be bought although a cube answers it; "" for any other."""
@@ -189,7 +197,7 @@ class Stored:
         found = {
             part.release.name: self.cubes.would_answer(part, self._wider(plan), cubes)
             for part in plan.releases
-            if part.release.parts and not part.release.is_cube
+            if part.release.parts and not part.release.stands_alone
         }
         left = tuple(part for part in plan.releases if not found.get(part.release.name))
         return replace(plan, releases=left), tuple(dict.fromkeys(filter(None, found.values())))
@@ -240,7 +248,7 @@ class Stored:
     def put(self, charge: int, bought: Missing, noisy: NoisyTable, *, fresh: bool) -> NoisyTable:
         """Store what was bought, added to what it sharpens; what is stored under its name is what counts."""
         whole = bought.refine.combined(noisy) if bought.refine is not None else noisy
-        kept: list[Vector] = self.questions.kept(bought.asked)
+        kept: list[Vector] = self.questions.kept(bought.asked) if bought.asked.release.fit is None else []
         return self._answers.put(charge, bought.fingerprint, whole, fresh=fresh, of=kept)
 
 

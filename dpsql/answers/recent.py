@@ -7,6 +7,7 @@ Why   the same text, parameters and options plan the same releases on the same d
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ MOST_HELD = 100_000
 """Rows of all that are kept."""
 MOST_PLANS, LONGEST_PLANNED = 256, 10_000
 """Plans that are kept, and [characters] of the text of one."""
+_MODELS = re.compile(r"\bml\s*\.", re.IGNORECASE)
 
 Kept = TypeVar("Kept")
 Charges = Callable[[Sequence[str]], Sequence[int | None]]
@@ -119,8 +121,16 @@ class Recent(Generic[Kept]):
             self._own.put(asked, kept, fingerprints, self._charges_of, rows)
 
 
+def calls_models(sql: str) -> bool:
+    """True if a text may call a model."""
+    return _MODELS.search(sql) is not None
+
+
 def asked_for(sql: str, parameters: Sequence[object] | Mapping[str, object], options: object) -> Hashable | None:
-    """Identity of a statement; None where its parameters cannot be told apart by their text."""
+    """Identity of a statement; None where its parameters cannot be told apart by their text, or it calls a model by its name, which
+    may stand for another one later."""
+    if calls_models(sql):
+        return None
     named = isinstance(parameters, Mapping)
     items: list[tuple[object, object]] = list(parameters.items() if named else enumerate(parameters))  # type: ignore[union-attr]
     if named and not all(type(name) is str for name, _ in items):

@@ -389,7 +389,10 @@ def _rounded(people: int) -> int:
 
 
 def _spread(release: Release) -> float:
-    """The smallest standard deviation of a measure's noise, over the most that one person can move one cell."""
+    """The smallest standard deviation of a measure's noise, over the most that one person can move one cell; of a model that of all
+    its passes together."""
+    if release.fit is not None:
+        return 1 / math.sqrt(2 * release.loss.rho)
     found = [float(np.sqrt((m.noise.at(_MIDDLES) ** 2).mean())) / m.sensitivity.linf for m in release.measures]
     found += [1 / float(c.terms.epsilon) for c in release.chosen]
     return min(found, default=math.inf)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from dpsql.aggregates.base import Estimate, Limits, Sensitivity, Statistic
 from dpsql.aggregates.histogram import OverHistogram, Reading, Terms
@@ -19,6 +20,9 @@ from dpsql.mechanisms.threshold import delta_per_group
 from dpsql.plan.resolved import AccuracyTarget, Block, GroupKey, InputTable, PostQuery
 from dpsql.relations.periods import ReadPeriods
 from dpsql.schema.by_period import key
+
+if TYPE_CHECKING:
+    from dpsql.aggregates.gradients import Fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +192,7 @@ class Release:
     tables       the declared ones that it depends on: it stays stored while their versions stay the same
     unread       those of them of which only the declarations count
     is_cube      whether its cells are the coefficients of a cube, which have no group keys
+    fit          how a model is fitted by it: its measures are asked one after the other, each at what was made of those before
     """
 
     limited: BoundedBlock
@@ -206,6 +211,12 @@ class Release:
     tables: frozenset[str] = frozenset()
     unread: frozenset[str] = frozenset()
     is_cube: bool = False
+    fit: Fit | None = None
+
+    @property
+    def stands_alone(self) -> bool:
+        """True if no other release is read off it, nor it off any."""
+        return self.is_cube or self.fit is not None
 
     @property
     def reads(self) -> tuple[tuple[str, ...], ...]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import ClassVar
 
 from sqlglot.parser import Parser
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
@@ -31,6 +32,7 @@ class CubeTerms:
     max_rows        [rows] of one unit
     """
 
+    NOUN: ClassVar[str] = "cube"
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     ways: int | None = None
@@ -42,10 +44,10 @@ class CubeTerms:
         asked = EpsilonDelta(self.epsilon or cap.epsilon, cap.delta if self.delta is None else self.delta)
         for name, value, most in (("epsilon", asked.epsilon, cap.epsilon), ("delta", asked.delta, cap.delta)):
             if value > most:
-                what = f"{name} = {float(value):g} is above the owner's cap of {float(most):g} for one cube"
+                what = f"{name} = {float(value):g} is above the owner's cap of {float(most):g} for one {self.NOUN}"
                 raise error(502, what, hint=f"write OPTIONS ({name} = {float(most):g}) or less")
         if not asked.delta:
-            what = "a cube is bought with Gaussian noise, which spends delta, and this price has none"
+            what = f"a {self.NOUN} is bought with Gaussian noise, which spends delta, and this price has none"
             raise error(104, what, hint="write OPTIONS (delta = 1e-9), within what the owner allows")
         return asked
 
@@ -62,37 +64,35 @@ class NamedCube:
 def read_named(tokens: Sequence[Token]) -> NamedCube:
     """Read DROP CUBE and a name, or REFRESH CUBE. Raises 101."""
     verb = tokens[0].text.upper()
-    name, end = _named(tokens, 2)
+    name, end = name_at(tokens, 2)
     if end < len(tokens):
         span = Span(tokens[end].start, tokens[end].end + 1)
         raise error(101, f"nothing stands behind {verb} CUBE and a name", hint="leave it out", span=span)
     return NamedCube(verb, name, Span(tokens[2].start, tokens[2].end + 1))
 
 
-def check_alone(options: Options, has_parameters: bool) -> None:
-    """Refuse what a cube is not told by. Raises 104 for options of statements, 108 for parameters."""
+def check_alone(options: Options, has_parameters: bool, noun: str = "cube") -> None:
+    """Refuse what a cube, or a model, is not told by. Raises 104 for options of statements, 108 for parameters."""
     if options != Options():
-        raise error(
-            104, "a cube has options of its own", hint="write CREATE PRIVATE CUBE c OPTIONS (epsilon = 1) AS ..."
-        )
+        raise error(104, f"a {noun} has options of its own", hint="write OPTIONS (epsilon = 1) after its name")
     if has_parameters:
-        what = "a cube is kept by its statement, which has no parameters"
+        what = f"a {noun} is kept by its statement, which has no parameters"
         raise error(108, what, hint="write the values themselves")
 
 
-def _named(tokens: Sequence[Token], after: int) -> tuple[str, int]:
-    """The name of a cube, and where it ends. Raises 101."""
+def name_at(tokens: Sequence[Token], after: int, noun: str = "cube", shape: str = _SHAPE) -> tuple[str, int]:
+    """The name of a cube or a model, and where it ends. Raises 101."""
     token = tokens[after] if after < len(tokens) else tokens[-1]
     if after >= len(tokens) or token.token_type not in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER):
-        raise _misshapen(token, "the name of the cube is missing")
+        raise misshapen(token, f"the name of the {noun} is missing", shape)
     if len(token.text) > LONGEST_NAME or not token.text.isprintable():
-        raise _misshapen(token, f"a cube's name has at most {LONGEST_NAME} letters")
+        raise misshapen(token, f"a {noun}'s name has at most {LONGEST_NAME} letters", shape)
     return token.text, after + 1
 
 
 def read_terms(tokens: Sequence[Token]) -> tuple[str, CubeTerms, list[Token]]:
     """Name, terms, and the tokens of the question, which is grouped by the keys themselves. Raises 101, 104."""
-    name, at = _named(tokens, 3)
+    name, at = name_at(tokens, 3)
     words = [token.text.upper() for token in tokens]
     terms = CubeTerms()
     if words[at : at + 2] == ["OPTIONS", "("]:
@@ -104,7 +104,7 @@ def read_terms(tokens: Sequence[Token]) -> tuple[str, CubeTerms, list[Token]]:
             terms = _with(terms, piece)
         at = close + 1
     if words[at : at + 1] != ["AS"]:
-        raise _misshapen(tokens[min(at, len(tokens) - 1)], "AS and the question are missing")
+        raise misshapen(tokens[min(at, len(tokens) - 1)], "AS and the question are missing")
     return name, terms, _without_cube(list(tokens[at + 1 :]), tokens[-1])
 
 
@@ -133,9 +133,9 @@ def _without_cube(tokens: list[Token], last: Token) -> list[Token]:
     at = places[-1] if places else None
     opened = at is not None and [t.text for t in tokens[at + 1 : at + 2]] == ["("]
     if at is None or not opened or tokens[-1].text != ")":
-        raise _misshapen(last, "a cube ends with GROUP BY CUBE (...), and nothing stands behind it")
+        raise misshapen(last, "a cube ends with GROUP BY CUBE (...), and nothing stands behind it")
     return [*tokens[:at], *tokens[at + 2 : -1]]
 
 
-def _misshapen(token: Token, what: str) -> Error:
-    return error(101, what, hint=_SHAPE, span=Span(token.start, token.end + 1))
+def misshapen(token: Token, what: str, shape: str = _SHAPE) -> Error:
+    return error(101, what, hint=shape, span=Span(token.start, token.end + 1))

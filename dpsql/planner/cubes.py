@@ -48,7 +48,7 @@ from dpsql.sql.trees import VERSION, fingerprint
 WIDEST_OF_CUBE = 2**20
 """Most quanta between the bounds of a value: its noise is many times as wide as rounding to them."""
 _PARTS = 10**6
-_LESS = 1 - Fraction(1, 2**50)
+LESS = 1 - Fraction(1, 2**50)
 """Room for what is charged to be rounded up."""
 
 
@@ -79,7 +79,7 @@ def calibrate_cube(
     ways = _ways(part.block, terms)
     of = depends_on(part.block, schema)
     statistics = list(_statistics(part.block))
-    noise = _noise(part, statistics, ways, rho_of(price) * _LESS)
+    noise = _noise(part, statistics, ways, rho_of(price) * LESS)
     release = _measured(part, statistics, noise, price.delta * FOR_GRIDS / len(statistics), schema)
     name = _fingerprint(part, release, ways, price, identities.of(of))
     release = replace(release, fingerprint=name, entries=entries(part.block.source, schema), tables=of)

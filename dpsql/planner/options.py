@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import EpsilonDelta
 from dpsql.plan.resolved import AccuracyTarget
@@ -227,3 +229,38 @@ def read_piece(piece: str, options: Options, *, long_names: bool = False) -> Opt
     if name.strip().lower() in FLAGS:
         raise error(104, f"the option {name.strip().lower()} has no value", hint=f"write {name.strip().lower()}")
     return set_option(options, name, value, long_names=long_names)
+
+
+def lift_clause(tokens: list[Token], options: Options) -> tuple[list[Token], Options]:
+    """Take `WITH DIFFERENTIAL_PRIVACY [OPTIONS (...)]` out after each SELECT. Raises 104 where two say different things."""
+    words = [t.text.upper() for t in tokens]
+    found: list[Options] = []
+    kept: list[Token] = []
+    at = 0
+    while at < len(tokens):
+        kept.append(tokens[at])
+        at += 1
+        if words[at - 1 : at + 2] == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]:
+            at, local = _clause(tokens, words, at + 2)
+            found += [local] if local != Options() else []
+    if any(local != found[0] for local in found):
+        raise error(
+            104,
+            "two OPTIONS(...) of one statement differ",
+            hint="write the same in both, or only the first: they are of the whole statement",
+        )
+    return kept, found[0].over(options) if found else options
+
+
+def _clause(tokens: list[Token], words: list[str], end: int) -> tuple[int, Options]:
+    """Read the OPTIONS (...) clause that may begin at `end`: where it ends, and what it sets."""
+    local = Options()
+    if words[end : end + 2] == ["OPTIONS", "("]:
+        close = next((i for i in range(end, len(words)) if words[i] == ")"), None)
+        if close is None:
+            raise error(101, "OPTIONS( is never closed", hint="write OPTIONS(epsilon=0.2)")
+        text = " ".join(t.text for t in tokens[end + 2 : close])
+        for piece in filter(None, (p.strip() for p in text.split(","))):
+            local = read_piece(piece.replace(" ", ""), local, long_names=True)
+        end = close + 1
+    return end, local

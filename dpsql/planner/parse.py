@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +19,8 @@ from dpsql.core.spans import Span
 from dpsql.planner.calls import check_calls, every, hidden, listing, respelt, restored, with_tops
 from dpsql.planner.cube_terms import CubeTerms, NamedCube, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes, check_number
-from dpsql.planner.options import Options, read_comment, read_piece, set_option
+from dpsql.planner.model_terms import DropModel, ModelTerms, asked_columns, read_drop, read_model
+from dpsql.planner.options import Options, lift_clause, read_comment, set_option
 from dpsql.planner.parameters import apart, bind, is_text, names_the_moment, numbered
 from dpsql.planner.unreadable import not_a_question, unreadable
 from dpsql.schema import spent
@@ -69,10 +70,28 @@ class CreateCube:
 
 
 @dataclass(frozen=True, slots=True)
-class Explain:
-    """EXPLAIN of a query, or of what buys a cube."""
+class CreateModel:
+    """CREATE MODEL.
 
-    query: Query | CreateCube | NamedCube
+    query    its question, as one that counts each of its columns
+    columns  their names
+    """
+
+    name: str
+    terms: ModelTerms
+    query: Query
+    columns: tuple[str, ...]
+
+
+Kept = CreateCube | NamedCube | CreateModel | DropModel
+"""Statements about what is kept under a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a query, or of what buys a cube or a model."""
+
+    query: Query | Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +117,7 @@ class Catalog:
     table: tuple[str, ...] = ()
 
 
-Parsed = Query | Explain | Setting | Catalog | CreateCube | NamedCube
+Parsed = Query | Explain | Setting | Catalog | Kept
 
 
 def parse(sql: str, parameters: Sequence[object] | Mapping[str, object] = (), now: datetime | None = None) -> Parsed:
@@ -125,7 +144,7 @@ def unbound(sql: str) -> exp.Expression | None:
             tokens = _explained(sql, tokens[0])
         if tokens[0].text.upper() not in QUESTIONS:
             return None
-        tree = _tree(sql, numbered(with_tops(_lift_clause(tokens, _comment_options(tokens))[0])))
+        tree = _tree(sql, numbered(with_tops(lift_clause(tokens, _comment_options(tokens))[0])))
         check_nodes(tree)
         return tree
     except RecursionError:
@@ -142,27 +161,37 @@ def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: d
         return _catalog(sql, first, tokens)
     if first == "EXPLAIN":
         inner = _explained(sql, tokens[0])
-        return Explain(_of_cube(sql, inner, parameters, now) or _query(sql, inner, parameters, now))
-    return _of_cube(sql, tokens, parameters, now) or _query(sql, tokens, parameters, now)
+        return Explain(_kept(sql, inner, parameters, now) or _query(sql, inner, parameters, now))
+    return _kept(sql, tokens, parameters, now) or _query(sql, tokens, parameters, now)
 
 
-def _of_cube(
+def _kept(
     sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping[str, object], now: datetime
-) -> CreateCube | NamedCube | None:
-    """A statement about a cube; None for any other."""
+) -> Kept | None:
+    """A statement about a cube or a model; None for any other."""
     words = [token.text.upper() for token in tokens[:3]]
-    if words != ["CREATE", "PRIVATE", "CUBE"]:
-        return read_named(tokens) if words[:2] in (["DROP", "CUBE"], ["REFRESH", "CUBE"]) else None
-    check_alone(_comment_options(tokens), bool(parameters))
-    name, terms, rest = read_terms(tokens)
-    return CreateCube(name, terms, _query(sql, rest, parameters, now))
+    if words[:2] in (["DROP", "CUBE"], ["REFRESH", "CUBE"]):
+        return read_named(tokens)
+    if words[:2] == ["DROP", "MODEL"]:
+        return read_drop(tokens)
+    if words == ["CREATE", "PRIVATE", "CUBE"]:
+        check_alone(_comment_options(tokens), bool(parameters))
+        name, terms, rest = read_terms(tokens)
+        return CreateCube(name, terms, _query(sql, rest, parameters, now))
+    if words[:2] == ["CREATE", "MODEL"]:
+        check_alone(_comment_options(tokens), bool(parameters), "model")
+        name, of_model, rest = read_model(tokens)
+        query = _query(sql, rest, parameters, now)
+        tree, columns = asked_columns(query.tree)
+        return CreateModel(name, of_model, replace(query, tree=tree, plain=None), columns)
+    return None
 
 
 def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping[str, object], now: datetime) -> Query:
     if tokens[0].text.upper() not in QUESTIONS:
         raise not_a_question(tokens[0])
     written, options = tokens, _comment_options(tokens)
-    tokens, options = _lift_clause(tokens, options)
+    tokens, options = lift_clause(tokens, options)
     topped = with_tops(tokens)
     tree = _tree(sql, numbered(topped))
     own = respelt(tree) or len(tokens) < len(written) or any(t.token_type == TokenType.TOP for t in topped)
@@ -287,50 +316,13 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
         named = all(t.token_type in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER) for t in names)
         if named and len(dots) == len(names) - 1 < 3 and all(t.token_type == TokenType.DOT for t in dots):
             return Catalog(sql, tuple(t.text for t in names))
-    shows = (
-        "SHOW TABLES, SHOW FUNCTIONS, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS, SHOW GUARD, SHOW VERSIONS or SHOW CUBES"
-    )
+    shows = "SHOW TABLES, SHOW FUNCTIONS, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS, SHOW GUARD, SHOW VERSIONS, SHOW CUBES or SHOW MODELS"
     raise error(
         103,
         f"{word} can only name the declared tables and what was spent",
         hint=f"write {'DESCRIBE and the name of one' if word != 'SHOW' or 'COLUMNS' in shown else shows}",
         span=Span(tokens[0].start, tokens[-1].end + 1),
     )
-
-
-def _lift_clause(tokens: list[Token], options: Options) -> tuple[list[Token], Options]:
-    """Take `WITH DIFFERENTIAL_PRIVACY [OPTIONS (...)]` out after each SELECT. Raises 104 where two say different things."""
-    words = [t.text.upper() for t in tokens]
-    found: list[Options] = []
-    kept: list[Token] = []
-    at = 0
-    while at < len(tokens):
-        kept.append(tokens[at])
-        at += 1
-        if words[at - 1 : at + 2] == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]:
-            at, local = _clause(tokens, words, at + 2)
-            found += [local] if local != Options() else []
-    if any(local != found[0] for local in found):
-        raise error(
-            104,
-            "two OPTIONS(...) of one statement differ",
-            hint="write the same in both, or only the first: they are of the whole statement",
-        )
-    return kept, found[0].over(options) if found else options
-
-
-def _clause(tokens: list[Token], words: list[str], end: int) -> tuple[int, Options]:
-    """Read the OPTIONS (...) clause that may begin at `end`: where it ends, and what it sets."""
-    local = Options()
-    if words[end : end + 2] == ["OPTIONS", "("]:
-        close = next((i for i in range(end, len(words)) if words[i] == ")"), None)
-        if close is None:
-            raise error(101, "OPTIONS( is never closed", hint="write OPTIONS(epsilon=0.2)")
-        text = " ".join(t.text for t in tokens[end + 2 : close])
-        for piece in filter(None, (p.strip() for p in text.split(","))):
-            local = read_piece(piece.replace(" ", ""), local, long_names=True)
-        end = close + 1
-    return end, local
 
 
 def _parser() -> Parser:

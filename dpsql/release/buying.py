@@ -31,6 +31,7 @@ from dpsql.plan.compiled import CompiledRelease, Verified
 from dpsql.plan.resolved import InputTable
 from dpsql.plan.tables import NoisyTable, PublicTable
 from dpsql.planner.total import Texts
+from dpsql.release.fitting import fitted
 from dpsql.release.noisy import KeyTables, release
 from dpsql.release.staging import Staged
 from dpsql.schema.model import Analyst
@@ -227,8 +228,13 @@ class Buying:
             tuple(b for b in held.plan.bounds if b.name in part.bounds),
             tuple(staged.bound(name) for name in part.bounds),
         )
-        exact, histograms, matchings = self._sums(part, bound)
-        noisy = self._noisy(part, exact, staged.lists(part), histograms, matchings)
+        lists, fit = staged.lists(part), part.release.fit
+
+        def asked(one: CompiledRelease) -> NoisyTable:
+            exact, histograms, matchings = self._sums(one, bound)
+            return self._noisy(one, exact, lists, histograms, matchings)
+
+        noisy = fitted(part.release, fit, asked) if fit is not None else asked(part)
         return self._stored.put(receipt.id, one, noisy, fresh=fresh)
 
     def _sums(self, part: CompiledRelease, read: ReadTables) -> Sums:

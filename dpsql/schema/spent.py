@@ -9,6 +9,7 @@ SCHEMA = "dpsql"
 """The SQL schema that they are in; declared tables are in main."""
 
 CUBES = "cubes"
+MODELS = "models"
 
 TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
     "budget": (
@@ -63,6 +64,17 @@ TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
         ("made", TIMESTAMP),
         ("current", BOOLEAN),
     ),
+    MODELS: (
+        ("name", VARCHAR),
+        ("type", VARCHAR),
+        ("label", VARCHAR),
+        ("features", VARCHAR),
+        ("epsilon", DOUBLE),
+        ("delta", DOUBLE),
+        ("rho", DOUBLE),
+        ("made", TIMESTAMP),
+        ("current", BOOLEAN),
+    ),
 }
 """Their columns. All may be NULL."""
 
@@ -74,6 +86,7 @@ SHOWN = {
     "GUARD": "SELECT * FROM dpsql.guard ORDER BY id",
     "VERSIONS": "SELECT * FROM dpsql.versions",
     "CUBES": "SELECT * FROM dpsql.cubes ORDER BY name",
+    "MODELS": "SELECT * FROM dpsql.models ORDER BY name",
 }
 """The statement that each SHOW stands for."""
 

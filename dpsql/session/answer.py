@@ -14,7 +14,7 @@ from dpsql.accounting.amounts import at_most
 from dpsql.accounting.charging import statement_of
 from dpsql.accounting.cubes import StoredCube
 from dpsql.answers.look_up import Held, Missing
-from dpsql.answers.recent import LONGEST_PLANNED, MOST_ROWS, asked_for, is_plain
+from dpsql.answers.recent import LONGEST_PLANNED, MOST_ROWS, asked_for, calls_models, is_plain
 from dpsql.core import cancellation
 from dpsql.core.columns import ResultRows
 from dpsql.core.errors import BudgetError, Error, error
@@ -29,8 +29,7 @@ from dpsql.plan.suppressing import LEVEL
 from dpsql.plan.tables import PublicTable
 from dpsql.planner import explain as words
 from dpsql.planner.accurate import name_of
-from dpsql.planner.cube_terms import NamedCube
-from dpsql.planner.parse import Catalog, CreateCube, Explain, Parsed, Query, Setting, parse
+from dpsql.planner.parse import Catalog, Explain, Kept, Parsed, Query, Setting, parse
 from dpsql.planner.placeholders import inferred, samples
 from dpsql.planner.planning import bound, calibrate
 from dpsql.planner.qualified import in_main
@@ -39,7 +38,7 @@ from dpsql.planner.resolve.catalog import catalog_text
 from dpsql.release.buying import Bought, Patience
 from dpsql.release.staging import Accuracies, Columns, Staged, describe
 from dpsql.schema import spent
-from dpsql.session import cubes
+from dpsql.session import cubes, kept, models
 from dpsql.session.planned import About, Planned, Prospect
 from dpsql.session.remarks import remarks
 from dpsql.session.result import Answer
@@ -51,19 +50,19 @@ Parameters = Sequence[object] | Mapping[str, object]
 def answer(text: str, parameters: Parameters, world: World, key: str = "") -> Answer:
     """Answer one statement, or raise an Error that says why not. key  see Session.execute"""
     asked = asked_for(text, parameters, world.settings)
-    kept = world.recent.get(asked) if asked is not None else None
-    if kept is not None:
-        world.sandbox.still_there(kept.public)
-        return replace(kept, rows=list(kept.rows), receipt=world.receipt(NO_LOSS), cached=True, releases=0)
+    recent = world.recent.get(asked) if asked is not None else None
+    if recent is not None:
+        world.sandbox.still_there(recent.public)
+        return replace(recent, rows=list(recent.rows), receipt=world.receipt(NO_LOSS), cached=True, releases=0)
     with cancellation.current().planning():
         statement, bounded = _read(text, parameters, asked, world)
         if isinstance(statement, Explain | Setting | Catalog):
             return _without_releases(statement, world)
     if not isinstance(statement, Query):
-        asked_cube = cubes.asked(statement, world)
-        if isinstance(asked_cube, Answer):
-            return asked_cube
-        return cubes.named(asked_cube, _bought(asked_cube.planned, (), world, key), world)
+        made = kept.asked(statement, world)
+        if isinstance(made, Answer):
+            return made
+        return kept.named(made, _bought(made.planned, (), world, key), world)
     with cancellation.current().planning():
         bounded = bounded or _kept_plan(statement, asked, world)
         read_off = cubes.at_once(statement, bounded, world) if world.stored.cubes.names.all() else None
@@ -81,8 +80,8 @@ def answer(text: str, parameters: Parameters, world: World, key: str = "") -> An
         if asked is not None and _is_kept(statement, found):
             own = [world.stored.fingerprint(part) for part in planned.plan.releases if part.release.parts]
             names = tuple(dict.fromkeys([*found.fingerprints, *own]))
-            kept = replace(found, rows=list(found.rows))
-            world.recent.put(asked, kept, names, rows=len(kept.rows), for_all=_is_for_all(found, bought.held))
+            recent = replace(found, rows=list(found.rows))
+            world.recent.put(asked, recent, names, rows=len(recent.rows), for_all=_is_for_all(found, bought.held))
         return found
     raise _with_prospect(refused, planned, world).with_traceback(None)
 
@@ -119,8 +118,8 @@ def prospect(text: str, world: World, planned: Sequence[StoredCube]) -> Prospect
         if isinstance(statement, Explain | Setting | Catalog):
             return Prospect(NO_LOSS)
         if not isinstance(statement, Query):
-            missing = cubes.missing(statement, world)
-            return Prospect(total(one.part.release.loss for one in missing), cubes.prospect(statement, world))
+            missing = kept.missing(statement, world)
+            return Prospect(total(one.part.release.loss for one in missing), kept.prospect(statement, world))
         compiled, off = plan(statement, world).plan, tuple[str, ...]()
         # what is free is not asked, so that only this tells whether it can be
         describe(compiled, statement.plain, world.catalog, world.sandbox)
@@ -137,17 +136,16 @@ def about(text: str, world: World) -> About:
         statement = read(text, (), world)
         if isinstance(statement, Explain | Setting | Catalog):
             return About(text, frozenset())
-        if isinstance(statement, Query):
-            compiled = plan(statement, world).plan
-        else:
-            compiled = cubes.plan(cubes.meant(statement, world), world).plan
+        compiled = plan(statement, world).plan if isinstance(statement, Query) else kept.compiled(statement, world)
+    if compiled is None:
+        return About(text, frozenset())
     reads = [part.release.reads for part in compiled.releases if part.release.parts]
     return About(statement_of(compiled), frozenset[tuple[str, ...]]().union(*reads))
 
 
-def _missing(statement: Query | CreateCube | NamedCube, world: World) -> tuple[Missing, ...]:
+def _missing(statement: Query | Kept, world: World) -> tuple[Missing, ...]:
     if not isinstance(statement, Query):
-        return cubes.missing(statement, world)
+        return kept.missing(statement, world)
     return _look_up(statement, plan(statement, world).plan, world)
 
 
@@ -163,9 +161,9 @@ def columns(text: str, parameters: Parameters, world: World) -> Columns:
             return describe(plan(statement, world).plan, statement.plain, world.catalog, world.sandbox)
         if isinstance(statement, Catalog):
             return tuple(world.catalog.rows(catalog_text(statement, world.schema))[0])
-        if isinstance(statement, CreateCube | NamedCube):
-            return cubes.columns(statement, world)
-        return (("plan", "VARCHAR"),) if isinstance(statement, Explain) else ()
+        if isinstance(statement, Explain | Setting):
+            return (("plan", "VARCHAR"),) if isinstance(statement, Explain) else ()
+        return kept.columns(statement, world)
 
 
 def prepare(text: str, world: World) -> tuple[tuple[SqlType | None, ...], Columns]:
@@ -197,7 +195,7 @@ def parameter_types(text: str, world: World) -> tuple[SqlType | None, ...]:
 
 def read(text: str, parameters: Parameters, world: World) -> Parsed:
     """The statement, with the declared tables by their own names and the session's options."""
-    statement = parse(text, parameters)
+    statement = kept.parsed(text, parameters, world) if calls_models(text) else parse(text, parameters)
     if isinstance(statement, Query):
         return replace(in_main(statement, world.schema), session=world.options)
     if isinstance(statement, Explain) and isinstance(statement.query, Query):
@@ -352,17 +350,18 @@ def _from_declared(plan: Compiled, columns: Columns, world: World) -> Answer:
 
 
 def _spent(names: Sequence[str], world: World) -> list[PublicTable]:
-    others = world.spent([name for name in names if name != spent.CUBES])
-    return [*others, *([cubes.table(world)] if spent.CUBES in names else [])]
+    own = {spent.CUBES: cubes.table, spent.MODELS: models.table}
+    others = world.spent([name for name in names if name not in own])
+    return [*others, *(make(world) for name, make in own.items() if name in names)]
 
 
 def _free(columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]], world: World) -> Answer:
     return Answer(tuple(columns), rows, Accuracies.nothing(len(columns), len(rows)), world.receipt(NO_LOSS))
 
 
-def _explained(query: Query | CreateCube | NamedCube, world: World) -> str:
+def _explained(query: Query | Kept, world: World) -> str:
     if not isinstance(query, Query):
-        return cubes.explain(query, world)
+        return kept.explain(query, world)
     planned = plan(query, world)
     describe(planned.plan, query.plain, world.catalog, world.sandbox)
     guarded = map(harmless, world.guard.lines(planned.judged, planned.plan.plan.releases))

@@ -20,6 +20,7 @@ from tests.bench import (
     joint,
     large,
     memory,
+    models,
     server,
     small,
     start,
@@ -49,6 +50,7 @@ PARTS = (
     "cubes",
     "workloads",
     "joint",
+    "models",
     "server",
 )
 
@@ -105,6 +107,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         joint.compare()
     if "cubes" in parts:
         cubes.measure()
+    if "models" in parts:
+        models.report()
     if "workloads" in parts:
         workloads.compare(options.workloads, options.cache)
     if "server" in parts:

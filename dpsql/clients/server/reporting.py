@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from dpsql.accounting.cubes import CubeNames
+from dpsql.accounting.cubes import CUBES
 from dpsql.accounting.ledger import Ledger
+from dpsql.accounting.named import Names
 from dpsql.accounting.reporting import report
 from dpsql.accounting.spending import BudgetTotal
 from dpsql.clients.dbapi.packed import Json, pack
@@ -79,7 +80,7 @@ def of_analyst(schema: Schema, analyst: str, session: Session) -> Message:
 def _cubes(schema: Schema, ledger: Ledger) -> Json:
     """Everybody's cubes: where answers are not shared each analyst has their own, and sees no other."""
     whose = [""] if schema.privacy.shared_answers else [one.name for one in schema.analysts or ()]
-    found = sorted((cube for name in whose for cube in CubeNames(ledger, name).all()), key=lambda cube: cube.name)
+    found = sorted((cube for name in whose for cube in Names(ledger, CUBES, name).all()), key=lambda cube: cube.name)
     return [[c.name, ", ".join(c.told), ", ".join(numbers_of(c)), float(c.price[0]), c.time] for c in found]
 
 

@@ -113,15 +113,18 @@ def _per_unit(release: Release, statistics: list[Statistic], names: list[list[No
         summed = over(of_busy_units(rows), "counted", [shown, *keys, *inner], group=owners)
     limited = cut(replace(summed, having=only_declared(release.keys)), keys, limits, len(parts), busy)
     outer: list[Node] = []
+    shared: list[Node] = []
     for i, part in enumerate(parts):
         columns: dict[Node, Node] = {ROWS: own(f"r{i}"), CUT: own(f"c{i}")}
-        columns |= {own(name): own(f"{name}{i}") for name, _ in part.inner}
+        columns |= {own(name): own(f"{name}{i}") for name, _ in (*part.inner, *part.shared)}
+        shared += [Item(rewritten(tree, columns), Own(f"{name}{i}")) for name, tree in part.shared]
         if busy is None:
             outer += [Aggregate("sum", (rewritten(tree, columns),)) for tree in part.outer]
         else:
             pairs = zip(part.outer, part.whole, strict=True)
             outer += [with_others(rewritten(tree, columns), rewritten(whole, columns)) for tree, whole in pairs]
     sums = [Item(as_text(tree), Own(f"s{i}")) for i, tree in enumerate(outer)]
+    limited = over(limited, "limited", [Star(), *shared]) if shared else limited
     return over(limited, "limited", [*keys, *sums], group=tuple(keys))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import count
 
 from dpsql.aggregates.base import Statistic
 from dpsql.core.domains import Categories, Value, in_a_row, integers
@@ -162,17 +163,37 @@ def inputs_of(statistics: list[Statistic]) -> tuple[list[list[Node]], list[Scala
                 position[scalar.tree] = len(inputs)
                 inputs.append(scalar)
         names.append([own(f"x{position[scalar.tree]}") for scalar in statistic.inputs])
-    steps: dict[Node, Node] = {}
+    known: dict[Node, Node] = {}
     for statistic, columns in zip(statistics, names, strict=True):
-        columns += [steps.setdefault(tree, own(f"y{len(steps)}")) for tree in statistic.steps(columns)]
+        for trees in _levels(statistic, columns):
+            columns += [known.setdefault(tree, own(f"y{len(known)}")) for tree in trees]
     return names, inputs
+
+
+def _levels(statistic: Statistic, columns: list[Node]) -> Iterator[tuple[Node, ...]]:
+    """Columns that a statistic works out of each row, step by step: each may read the columns of those before."""
+    yield statistic.steps(columns)
+    for level in count():
+        trees = statistic.later(columns, level)
+        if not trees:
+            return
+        yield trees
 
 
 def worked_out(rows: Node, statistics: list[Statistic], names: list[list[Node]]) -> Node:
     """Rows with what the statistics work out once of each."""
-    steps = dict.fromkeys(t for statistic, read in zip(statistics, names, strict=True) for t in statistic.steps(read))
-    items = [Item(tree, Own(f"y{i}")) for i, tree in enumerate(steps)]
-    return over(rows, "valued", [Star(), *items]) if steps else rows
+    every: list[dict[Node, Node]] = []
+    for statistic, columns in zip(statistics, names, strict=True):
+        read = columns[: len(statistic.inputs)]
+        for level, trees in enumerate(_levels(statistic, read)):
+            own_names = columns[len(read) : len(read) + len(trees)]
+            every += [{}] * (level == len(every))
+            every[level] = every[level] | dict(zip(trees, own_names, strict=True))
+            read += own_names
+    for trees_of in every:
+        items = [Item(tree, Own(name.name)) for tree, name in trees_of.items() if isinstance(name, Column)]
+        rows = over(rows, "valued", [Star(), *items]) if items else rows
+    return rows
 
 
 def over(

@@ -400,7 +400,15 @@ def test_types_that_sqlalchemy_has_no_name_for(name: str, engine: sa.engine.Engi
 def test_what_was_spent_is_a_schema_of_its_own(engine: sa.engine.Engine) -> None:
     inspector = sa.inspect(engine)
     assert inspector.get_schema_names() == ["main", "dpsql"]
-    assert inspector.get_table_names(schema="dpsql") == ["budget", "ledger", "analysts", "guard", "versions", "cubes"]
+    assert inspector.get_table_names(schema="dpsql") == [
+        "budget",
+        "ledger",
+        "analysts",
+        "guard",
+        "versions",
+        "cubes",
+        "models",
+    ]
     assert inspector.get_table_names(schema="nowhere") == []
     budget = sa.Table("budget", sa.MetaData(), schema="dpsql", autoload_with=engine)
     assert asked(engine, sa.select(budget.c.epsilon, budget.c.window).where(budget.c.holder == "dataset")) == [

@@ -453,7 +453,7 @@ def test_whoever_is_killed_in_the_middle_has_a_charge_and_nothing_twice(
             if place == "answer":
                 patch.setattr(Answers, "put", kill)
             if place == "name":
-                patch.setattr("dpsql.accounting.cubes.CubeNames.keep", kill)
+                patch.setattr("dpsql.accounting.named.Names.keep", kill)
             with pytest.raises((Killed, Error)):
                 first.execute(PATIENTS)
         charged = first._world.ledger.spent().rho

@@ -1,0 +1,63 @@
+"""fitting: the passes of a model, one after the other, each at the weights that are made of those released before it.
+
+What is made between two passes is made of released numbers alone (postprocess/descent.py); the exact sums of a pass are seen by the
+stage that adds its noise, and by nothing else. Every pass was charged before the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import sqrt
+
+from dpsql.aggregates.gradients import UNIT, Fit
+from dpsql.core.errors import error
+from dpsql.plan.compiled import CompiledRelease
+from dpsql.plan.releases import NoisyStatistic, Release
+from dpsql.plan.tables import NoisyTable
+from dpsql.planner.lower import lower
+from dpsql.postprocess.descent import Descent
+
+Cell = Sequence[int | None]
+"""Of one group, of which a model has no other."""
+
+
+def fitted(release: Release, fit: Fit, ask: Callable[[CompiledRelease], NoisyTable]) -> NoisyTable:
+    """All cells of a model: its second moments, then the gradients in their order.
+
+    ask  the noisy cells of one pass
+    """
+    first, *passes = release.measures
+    found = list(ask(_alone(release, first)).cells)
+    descent = _begun(release, fit, found)
+    for measure in passes:
+        cells = ask(_alone(release, replace(measure, statistic=fit.gradient(descent.point)))).cells
+        descent.step(_values(cells))
+        found += cells
+    return NoisyTable((), tuple(found), 1)
+
+
+def weights_of(release: Release, fit: Fit, cells: Sequence[Cell]) -> tuple[float, ...]:
+    """The weights that the cells of a model lead to, which are released."""
+    descent = _begun(release, fit, cells)
+    size = fit.design.columns
+    for start in range(fit.moments.cells, len(cells), size):
+        descent.step(_values(cells[start : start + size]))
+    return descent.weights
+
+
+def _alone(release: Release, measure: NoisyStatistic) -> CompiledRelease:
+    """One pass of a model as a release of its own, with its engine SQL."""
+    return lower(replace(release, measures=(measure,), fit=None))
+
+
+def _begun(release: Release, fit: Fit, cells: Sequence[Cell]) -> Descent:
+    sigma = sqrt(release.measures[0].noise.squared_scale) / UNIT
+    return Descent(fit.design.columns, fit.logistic, _values(cells[: fit.moments.cells]), sigma)
+
+
+def _values(cells: Sequence[Cell]) -> list[float]:
+    found = [cell[0] for cell in cells]
+    if None in found:
+        raise error(901, "a pass of a model gave no number")
+    return [float(number) / UNIT for number in found if number is not None]

@@ -1,0 +1,154 @@
+"""ML.WEIGHTS, ML.PREDICT, ML.PREDICT_PROBA and ML.EVALUATE: text -> text, each call as the SQL that it stands for.
+
+Weights are released, so what is left is a question like any other: about people it is bounded, judged and charged; over public rows and
+released values it is free. A question is known by this SQL: by what a model is, not by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+from dpsql.accounting.models import StoredModel, Weights
+from dpsql.answers.recent import calls_models
+from dpsql.core.errors import Error, error
+from dpsql.core.wording import counted
+from dpsql.planner.model_terms import LINEAR
+from dpsql.planner.parse import DUCKDB, LONGEST
+from dpsql.sql.duckdb import quoted
+
+_NAMES = ("WEIGHTS", "PREDICT", "PREDICT_PROBA", "EVALUATE")
+MOST_CALLS = 100
+MOST_ODDS = 30
+"""The most that log odds count, as in training."""
+
+
+def expanded(text: str, known: Callable[[str], StoredModel]) -> str:
+    """The text with SQL in place of each call; the innermost ones first. Raises 104, 105 (no such model), 107."""
+    if not calls_models(text):
+        return text
+    for _ in range(MOST_CALLS):
+        try:
+            tokens = list(DUCKDB.tokenize(text))
+        except TokenError:
+            return text
+        starts = [i for i in range(len(tokens) - 3) if _is_call(tokens, i)]
+        if not starts:
+            return text
+        start = starts[-1]
+        begin, end, made = _call(text, tokens, start, known)
+        text = text[:begin] + made + text[end:]
+        if len(text) > LONGEST:
+            break
+    raise error(107, f"the statement calls models more than {MOST_CALLS} times, or too large ones", hint="call fewer")
+
+
+def _is_call(tokens: Sequence[Token], i: int) -> bool:
+    words = [token.text.upper() for token in tokens[i : i + 4]]
+    return words[0] == "ML" and words[1] == "." and words[2] in _NAMES and words[3] == "("
+
+
+def _call(text: str, tokens: Sequence[Token], start: int, known: Callable[[str], StoredModel]) -> tuple[int, int, str]:
+    """The place of a call, and the SQL that it stands for."""
+    name, depth, commas = tokens[start + 2].text.upper(), 0, list[int]()
+    for i in range(start + 3, len(tokens)):
+        depth += tokens[i].text in ("(", "[", "{")
+        depth -= tokens[i].text in (")", "]", "}")
+        if depth == 1 and tokens[i].text == ",":
+            commas.append(i)
+        if depth == 0:
+            break
+    else:
+        raise error(101, f"ML.{name}( is never closed", hint="close it")
+    first = tokens[start + 4 : (commas or [i])[0]]
+    if len(first) != 2 or first[0].text.upper() != "MODEL":
+        raise error(104, f"ML.{name} begins with MODEL and a name", hint=f"write ML.{name}(MODEL m, ...)")
+    model = known(first[1].text)
+    ends = [*commas, i]
+    args = [text[tokens[a].end + 1 : tokens[b].start] for a, b in pairwise(ends)]
+    return tokens[start].start, tokens[i].end + 1, _FORMS[name](model, args)
+
+
+def _weights(model: StoredModel, args: Sequence[str]) -> str:
+    if args:
+        raise _given("WEIGHTS", model, "nothing behind the model", "")
+    rows = [f"('__INTERCEPT__', CAST(NULL AS VARCHAR), {_number(model.intercept)})"]
+    for one in model.features:
+        for level, weight in zip(one.levels or ("",), one.weights, strict=True):
+            category = _text(level) if level else "CAST(NULL AS VARCHAR)"
+            rows.append(f"({_text(one.name)}, {category}, {_number(weight)})")
+    return f"(SELECT * FROM (VALUES {', '.join(rows)}) AS weights(processed_input, category, weight))"
+
+
+def _predict(model: StoredModel, args: Sequence[str]) -> str:
+    score = _score(model, args, "PREDICT")
+    if model.kind == LINEAR:
+        low, high = map(_number, model.bounds)
+        return f"LEAST(GREATEST({score}, {low}), {high})"
+    return f"({score} >= 0e0)"
+
+
+def _predict_proba(model: StoredModel, args: Sequence[str]) -> str:
+    if model.kind == LINEAR:
+        raise error(104, "a linear_reg predicts no probability", hint="write ML.PREDICT")
+    score = _score(model, args, "PREDICT_PROBA")
+    return f"(1e0 / (1e0 + EXP(LEAST(GREATEST(0e0 - {score}, -{MOST_ODDS}e0), {MOST_ODDS}e0))))"
+
+
+def _evaluate(model: StoredModel, args: Sequence[str]) -> str:
+    """Errors over rows, each column by its name."""
+    if len(args) != 1 or not args[0].strip().startswith("("):
+        raise error(
+            104, "ML.EVALUATE takes a model and a query", hint="write ML.EVALUATE(MODEL m, (SELECT x, y FROM t))"
+        )
+    columns = [quoted(one.name) for one in model.features]
+    label, rows = quoted(model.label), f"{args[0].strip()} AS evaluated"
+    if model.kind == LINEAR:
+        inner = f"(SELECT {label} AS y, {_predict(model, columns)} AS p FROM {rows}) AS predicted"
+        errors = f"(SELECT AVG(ABS(y - p)) AS mae, AVG((y - p) * (y - p)) AS mse, VAR_POP(y) AS spread FROM {inner}) AS found"
+        named = "mae AS mean_absolute_error, mse AS mean_squared_error, 1 - mse / spread AS r2_score"
+        return f"(SELECT {named} FROM {errors})"
+    inner = f"(SELECT {label} AS y, {_predict_proba(model, columns)} AS p FROM {rows}) AS predicted"
+    right = "CASE WHEN y = (p >= 0.5e0) THEN 1 ELSE 0 END"
+    square = "CASE WHEN y THEN (1e0 - p) * (1e0 - p) ELSE p * p END"
+    return f"(SELECT AVG({right}) AS accuracy, AVG({square}) AS mean_squared_error FROM {inner})"
+
+
+def _score(model: StoredModel, args: Sequence[str], call: str) -> str:
+    if len(args) != len(model.features):
+        names = ", ".join(one.name for one in model.features)
+        raise _given(call, model, counted(len(model.features), "value"), f", {names}")
+    parts = [_part(one, arg) for one, arg in zip(model.features, args, strict=True)]
+    return f"({' + '.join([_number(model.intercept), *parts])})"
+
+
+def _part(one: Weights, arg: str) -> str:
+    if not one.levels:
+        return f"{_number(one.weights[0])} * ({arg.strip()})"
+    cases = (f"WHEN {level} THEN {_number(weight)}" for level, weight in zip(one.levels, one.weights, strict=True))
+    return f"CASE ({arg.strip()}) {' '.join(cases)} END"
+
+
+def _given(call: str, model: StoredModel, what: str, more: str) -> Error:
+    return error(104, f"ML.{call} of {model.name} takes {what}", hint=f"write ML.{call}(MODEL {model.name}{more})")
+
+
+def _number(value: float) -> str:
+    """A DOUBLE, whatever stands around it."""
+    text = repr(value)
+    return f"({text})" if "e" in text else f"({text}e0)"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+_FORMS: dict[str, Callable[[StoredModel, Sequence[str]], str]] = {
+    "WEIGHTS": _weights,
+    "PREDICT": _predict,
+    "PREDICT_PROBA": _predict_proba,
+    "EVALUATE": _evaluate,
+}
