@@ -147,17 +147,18 @@ def code(session: Session, sql: str) -> str:
     return f"{raised.value}"
 
 
-def append(folder: Path, table: str) -> None:
-    """Rows in place, as another program would add them."""
-    with open(folder / f"{table}.csv", "a") as file:
-        file.write({"visit": "3,7.00\n", "person": "5,2,20.0,1970-01-01,Eve\n", "ward": "3,west,3.5,\n"}[table])
+def insert(folder: Path, table: str) -> None:
+    """A row in place before the others, as another program would sort it in: the file begins with other bytes than were approved."""
+    header, *rows = (folder / f"{table}.csv").read_text().splitlines(keepends=True)
+    row = {"visit": "3,7.00\n", "person": "5,2,20.0,1970-01-01,Eve\n", "ward": "3,west,3.5,\n"}[table]
+    (folder / f"{table}.csv").write_text("".join([header, row, *rows]))
 
 
 def test_tables_that_did_not_change_are_answered_and_stored_answers_say_as_of_when(guarded: Path) -> None:
     with closing(opened(guarded)) as session:
         before = session.execute(VISIT)
         assert before.notes == ()
-    append(guarded, "visit")
+    insert(guarded, "visit")
     with closing(opened(guarded)) as session:
         after = session.execute(VISIT)
         assert after.rows == before.rows and not after.receipt.loss.rho
@@ -176,7 +177,7 @@ def test_tables_that_did_not_change_are_answered_and_stored_answers_say_as_of_wh
 
 
 def test_nothing_is_charged_and_nothing_read_of_what_changed(guarded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    append(guarded, "visit")
+    insert(guarded, "visit")
     with closing(opened(guarded)) as session:
         left = session.execute("SELECT 1").receipt.remaining
         monkeypatch.setattr(
@@ -187,7 +188,7 @@ def test_nothing_is_charged_and_nothing_read_of_what_changed(guarded: Path, monk
 
 
 def test_the_table_of_the_units_changes_everything(guarded: Path) -> None:
-    append(guarded, "person")
+    insert(guarded, "person")
     with closing(opened(guarded)) as session:
         for sql in ALL:
             assert "DPSQL-708: person changed" in code(session, sql)
@@ -197,7 +198,7 @@ def test_the_table_of_the_units_changes_everything(guarded: Path) -> None:
 def test_what_cannot_be_planned_is_not_opened(guarded: Path, case: str) -> None:
     match case:
         case "public":
-            append(guarded, "ward")
+            insert(guarded, "ward")
         case "deleted":
             (guarded / "visit.csv").unlink()
         case _:
@@ -218,7 +219,7 @@ def test_a_session_that_is_open_does_not_learn_of_a_change(guarded: Path) -> Non
     """It is opened again for that; nothing is released meanwhile, and nothing charged."""
     with closing(opened(guarded)) as session:
         stored = session.execute(VISIT)
-        append(guarded, "visit")
+        insert(guarded, "visit")
         assert session.execute(VISIT).rows == stored.rows
         with pytest.raises(Error) as raised:
             session.execute(NIGHTS)
@@ -226,7 +227,7 @@ def test_a_session_that_is_open_does_not_learn_of_a_change(guarded: Path) -> Non
 
 
 def test_what_was_opened_before_the_approval_does_not_serve_those_after_it(guarded: Path) -> None:
-    append(guarded, "visit")
+    insert(guarded, "visit")
     with closing(opened(guarded)) as before:
         code(before, VISIT)
         approve(guarded)
@@ -242,7 +243,7 @@ def test_versions_are_shown(guarded: Path) -> None:
         session.execute(NIGHTS)
         (held,) = session.execute("SELECT DISTINCT version FROM dpsql.ledger").rows
         assert held == (rows[0][1],)
-    append(guarded, "visit")
+    insert(guarded, "visit")
     approve(guarded)
     with closing(opened(guarded)) as session:
         found = dict(row[:2] for row in session.execute("SELECT table_name, version FROM dpsql.versions").rows)
