@@ -10,7 +10,7 @@ What one unit can change
      at most |a|_2^2 = 1 in L2, in units of 2^-20. A unit keeps the share of its sum that its limit of rows leaves it: at most K 2^20.
   3. Gradients: a row adds r z, truncated towards zero, r being what its prediction errs, clamped to C / |z|: at most C in L2. A unit
      with several rows has their sum scaled by min(1, C / norm) and truncated again, however many rows it has: at most C 2^20.
-     A sum that is longer than that by more than 1, as none is, counts as nothing.
+     Truncation makes no entry longer, so the scaled sum is measured once; one whose length is beyond any of rows counts as nothing.
   4. All of this is rounded as DOUBLE, by far less than 1 quantum: K 2^20 + 1 and C 2^20 + 1 are what is charged.
 """
 
@@ -251,8 +251,9 @@ class Gradient(StatisticDefaults):
         doubles = [Cast(own(name), DOUBLE, tries=False) for name, _ in inner]
         length = _added([Binary("*", double, double) for double in doubles])
         most = float(self.clip * UNIT)
-        longer = Between(length, _double(most**2), _double(LONGEST))
-        share = Case(((longer, Binary("/", _double(most), Call("sqrt", (length,)))),), _double(1.0))
+        within, longer = (Between(length, *map(_double, ends)) for ends in ((0.0, most**2), (most**2, LONGEST)))
+        scaled = Binary("/", _double(most), Call("sqrt", (length,)))
+        share = Case(((within, _double(1.0)), (longer, scaled)), _double(0.0))
         kept = [_truncated(Binary("*", double, own("share_"))) for double in doubles]
         return UnitSums(Aggregate("count", (names[-1],)), tuple(inner), tuple(kept), shared=(("share_", share),))
 

@@ -87,7 +87,7 @@ def guarded(scalar: Scalar, tree: Node) -> Node:
 
 
 def unguarded(node: Node) -> Node:
-    """What a guard stands before; anything else as it is."""
+    """The call that a guard stands before; anything else as it is."""
     match node:
         case Case(
             branches=((Bare(inner=Between(low=Literal(value=first), high=Literal(value=last))), inside),), default=None

@@ -158,7 +158,7 @@ def test_a_planted_fault_is_noticed(
 def test_the_sensitivity_is_of_all_periods_that_are_read(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, planted: bool
 ) -> None:
-    """Where nobody is above the limit of a period nothing is cut, and noise has to hide all that a person has in all of them."""
+    """If nobody is above the limit of a period nothing is cut, and noise has to hide all that a person has in all of them."""
     if planted:
         monkeypatch.setattr(declared, "periods_of", lambda table: 1)
     begun(tmp_path, [(person, f"2024-0{month}-0{day}", 50) for person in (1, 3) for month in (1, 2) for day in (2, 3)])

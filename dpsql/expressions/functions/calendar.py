@@ -12,7 +12,7 @@ from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIME, TIMESTAMP, VARCHAR
 from dpsql.expressions import temporal
-from dpsql.expressions.functions.record import Function, Period
+from dpsql.expressions.functions.record import Function, IntervalLiteral
 from dpsql.expressions.known import SPAN, Known, Ruled, always, decided
 from dpsql.expressions.literals import integer_literal
 from dpsql.expressions.scalar import Scalar
@@ -84,7 +84,7 @@ def _make_date(year: Scalar, month: Scalar, day: Scalar) -> Scalar:
     return Scalar("make_date", args, tree, DATE, UNBOUNDED, None, True)
 
 
-def _time_bucket(period: Period, scalar: Scalar) -> Scalar:
+def _time_bucket(period: IntervalLiteral, scalar: Scalar) -> Scalar:
     """TIME_BUCKET(INTERVAL 7 DAY, x): the start of a period, counted from Monday 2000-01-03, of months from 2000-01-01."""
     scalar, (amount, unit) = dated(scalar, "TIME_BUCKET"), (period.amount, part_name(period.unit))
     fixed = temporal.FIXED_UNITS.get(unit)

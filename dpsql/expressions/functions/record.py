@@ -27,7 +27,7 @@ LONGEST_TEXT = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class IntervalLiteral:
     """A constant interval of one unit, a word as the caller wrote it."""
 
     amount: int
@@ -42,7 +42,7 @@ class Function:
     example   a call, of a and b (text), x and y (numbers), d and e (dates), l (a list of text)
     gives     what it gives, in a few words
     takes     the kinds of its arguments
-    build     its scalar, of a Scalar for each value and constant, a str for a word, a Period; raises Error
+    build     its scalar, of a Scalar for each value and constant, a str for a word, a IntervalLiteral; raises Error
     engine    by name the functions of the engine that it prints, and when they cannot raise
     optional  how many of the last arguments may be left out
     repeats   whether the last argument may stand any number of times

@@ -9,7 +9,7 @@ from sqlglot import exp
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import TIME
 from dpsql.expressions import arithmetic, casting, logic, temporal
-from dpsql.expressions.functions.record import Period
+from dpsql.expressions.functions.record import IntervalLiteral
 from dpsql.expressions.literals import integer_literal
 from dpsql.expressions.scalar import Scalar
 
@@ -57,7 +57,7 @@ def shifted(operator: str, left: exp.Expression, right: exp.Expression, build: B
     return temporal.shift(build(left), _signed(operator, amount), period.unit)
 
 
-def period_of(node: exp.Expression) -> Period:
+def period_of(node: exp.Expression) -> IntervalLiteral:
     """INTERVAL 7 DAY, '7' DAY, '7 days' as so many of one unit. Raises 106."""
     amount, unit = node.this, node.args.get("unit")
     digits = amount.name if isinstance(amount, exp.Literal) else ""
@@ -66,7 +66,7 @@ def period_of(node: exp.Expression) -> Period:
         unit = exp.Var(this=word)
     if unit is None or not digits.removeprefix("-").isdigit() or len(digits) > 6:
         raise error(106, "an interval must be a constant whole number of one unit", hint="write INTERVAL 7 DAY")
-    return Period(int(digits), unit.name)
+    return IntervalLiteral(int(digits), unit.name)
 
 
 _COMPARED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

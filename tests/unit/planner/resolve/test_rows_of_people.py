@@ -42,7 +42,7 @@ def test_a_name_with_spaces_stands_in_quotes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unit", ["patient", "row"])
 def test_other_peoples_rows_are_refused_with_what_there_is_to_equate(unit: str, tmp_path: Path) -> None:
-    """Where each row is a person there is no unit to write, so none is suggested."""
+    """If each row is a person there is no unit to write, so none is suggested."""
     schema = clinic.schema(tmp_path, unit=unit)
     with pytest.raises(Error) as refused:
         compile_statement(
