@@ -69,10 +69,11 @@ class _LentSandbox(Sandbox):
 
 
 class _LentSample(SampleUnits):
-    """Sample units, which are the same for every session, that whoever closes them does not close."""
+    """Sample units, which are the same for every session, that whoever closes them does not close; what passed by them is forgotten."""
 
     def close(self) -> None:
-        """Others go on with them."""
+        """Others go on with them, and with faults that this one did not have."""
+        self.passed.clear()
 
     def end(self) -> None:
         super().close()

@@ -73,7 +73,7 @@ def _packed(value: object) -> Json:
         case Path():
             return None
     name = type(value).__name__
-    kept = {one.name: _packed(getattr(value, one.name)) for one in fields(_BY_NAME[name])}
+    kept = {one.name: _packed(getattr(value, one.name)) for one in fields(_BY_NAME[name]) if one.init}
     return {_CLASS: name, **{field: given for field, given in kept.items() if field != "folder"}}
 
 

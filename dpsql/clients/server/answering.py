@@ -75,12 +75,13 @@ class Answering:
             analyst = self._first if asked.get("owner") is True else str(asked.get("analyst"))
             self._current = self._session(analyst)
             self._settle(analyst, asked.get("settings"))
-            self._requests[str(asked.get("op"))](self, asked, send)
+            request = self._requests.get(str(asked.get("op")))
+            if request is None:
+                raise error(802, "the server has no such request")
+            request(self, asked, send)
             return
         except Error as raised:
             problem = raised
-        except KeyError:
-            problem = error(802, "the server has no such request")
         finally:
             self._current = None
         send({"error": pack_error(problem)})

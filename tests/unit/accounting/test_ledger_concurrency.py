@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.accounting import Ledger, store
+from dpsql.accounting import Ledger, reckoning, store
 from dpsql.accounting.chain import Head
 from dpsql.core.errors import BudgetError, InterfaceError, OperationalError
 from dpsql.core.loss import EpsilonDelta
@@ -91,15 +91,17 @@ def test_a_charge_while_a_ledger_is_opened_is_no_newer_head_than_it_has(
     ledger: Ledger, asks: Asks, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whenever the head is looked at, somebody may just have charged."""
-    head = Ledger._remembered
+    head, charging = reckoning.remembered, list[bool]()
 
-    def remembered(opened: Ledger) -> Head:
-        if opened is not ledger:
+    def remembered(file: Path | None) -> Head:
+        if not charging:
+            charging.append(True)
             ledger.charge(asks("0.01"), budget("1"))
-        return head(opened)
+            charging.clear()
+        return head(file)
 
     ledger.charge(asks("0.01"), budget("1"))
-    monkeypatch.setattr(Ledger, "_remembered", remembered)
+    monkeypatch.setattr(reckoning, "remembered", remembered)
     with contextlib.closing(Ledger.open(path, "example")) as opened:
         assert len(opened.history()) == 2
 

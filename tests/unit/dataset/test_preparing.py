@@ -18,6 +18,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error, OperationalError
 from dpsql.dataset import owner
 from dpsql.dataset.opening import Dataset, open_dataset
+from dpsql.engines.base import Kept
 from dpsql.engines.duckdb import prepared
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.schema.model import Schema, Table
@@ -156,7 +157,7 @@ def test_a_snapshot_that_does_not_have_the_columns_is_not_used(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = far_clinic(tmp_path)
-    monkeypatch.setattr(prepared, "rows", lambda schema, table: "SELECT 1 AS x")
+    monkeypatch.setattr(prepared, "rows", lambda *_: "SELECT 1 AS x")
     owner.check(schema, ledger, prepare=True)
     monkeypatch.undo()
     assert not reads_snapshot(schema, ledger)
@@ -229,8 +230,8 @@ def test_a_full_disk_leaves_nothing_half(
     schema = far_clinic(tmp_path)
     rows = prepared.rows
 
-    def full(schema: Schema, table: Table) -> str:
-        sql = rows(schema, table)
+    def full(schema: Schema, table: Table, kept: Kept | None) -> str:
+        sql = rows(schema, table, kept)
         return sql if "visit" not in table.name else f"SELECT error('No space left') FROM ({sql})"
 
     monkeypatch.setattr(prepared, "rows", full)
@@ -308,8 +309,8 @@ def test_data_that_changes_meanwhile_is_not_prepared(
     schema = far_clinic(tmp_path)
     copy = DuckDBEngine.copy
 
-    def late(self: DuckDBEngine, schema: Schema, table: Table, file: Path) -> None:
-        copy(self, schema, table, file)
+    def late(self: DuckDBEngine, schema: Schema, table: Table, file: Path, kept: Kept | None) -> None:
+        copy(self, schema, table, file, kept)
         far_clinic(tmp_path, rows={"person": f"SELECT * FROM ({FAR_ROWS['person']}) LIMIT 2"})
 
     monkeypatch.setattr(DuckDBEngine, "copy", late)
