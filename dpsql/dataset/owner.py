@@ -36,9 +36,9 @@ from dpsql.engines.facts import (
 )
 from dpsql.engines.public import fill
 from dpsql.engines.registry import kind_for, kind_of
-from dpsql.engines.signature import FileStart
+from dpsql.engines.signature import Digests, FileParts, FileStart
 from dpsql.engines.snapshot import Snapshot
-from dpsql.engines.structure import Added, declared
+from dpsql.engines.structure import Added, declared, grouping
 from dpsql.schema.advice import OUTSIDE_THE_PROMISE
 from dpsql.schema.draft import draft
 from dpsql.schema.drafted import NOTHING_ASKED, DraftAnswers, DraftTable
@@ -203,11 +203,7 @@ def refresh(schema: Schema, ledger: Ledger, revise: Sequence[str] = ()) -> Refre
             _prepared_on(schema, ledger, latest[0])
             return RefreshReport(schema.name, latest[0], (), unchanged)
         known = {table.name for table in filled.tables if table.name not in moved and not table.public}
-        added = {
-            table: shown
-            for table, parts in only_added_to(latest[0], filled, ledger, digests).items()
-            if (shown := engine.show_added(filled.tables[names.index(table)], _since(parts, digests.files[table])))
-        }
+        added = _shown(engine, filled, digests, only_added_to(latest[0], filled, ledger, digests))
         version, notes = approve_version(
             engine, filled, ledger, known=known, added=added, digests=digests, kept=next_one.kept
         )
@@ -218,6 +214,14 @@ def refresh(schema: Schema, ledger: Ledger, revise: Sequence[str] = ()) -> Refre
     _prepared_on(schema, ledger, version)
     changed = tuple(name for name in names if name in moved)
     return RefreshReport(schema.name, version, changed, unchanged, notes, latest[0])
+
+
+def _shown(engine: Engine, schema: Schema, digests: Digests, approved: FileParts) -> Added:
+    """The added rows of each table that has the approved parts of its files, and others, where these can be told from those."""
+    of = {table.name: table for table in schema.tables}
+    asked = {name: (of[name], _since(parts, digests.files[name])) for name, parts in approved.items()}
+    found = {name: engine.show_added(table, since, grouping(schema, table)) for name, (table, since) in asked.items()}
+    return {name: shown for name, shown in found.items() if shown is not None}
 
 
 def _since(approved: Mapping[str, FileStart | None], now: Collection[str]) -> dict[str, int]:

@@ -239,11 +239,13 @@ class Engine(Protocol):
         """Exact rows, for the owner's check and about public tables; never on an analyst's behalf. Raises 707, 702."""
         ...
 
-    def show_added(self, table: Table, since: Mapping[str, int]) -> Table | None:
+    def show_added(self, table: Table, since: Mapping[str, int], columns: Sequence[str]) -> Table | None:
         """Show the rows that were added to a private table as a table of another name beside it, for the owner's questions, before it
-        is limited; None where these cannot be told from the others. Raises 707, 901 where no table has files.
+        is limited, and some columns of all its rows as `grouped` names them; None where added rows cannot be told from the others.
+        Raises 707, 901 where no table has files.
 
-        since  by the name of each file that has such rows, the bytes before them
+        since    by the name of each file that has such rows, the bytes before them
+        columns  those of all rows: see structure.py
         """
         ...
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpsql.core.domains import Categories, Interval
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.base import Dialect, Engine
-from dpsql.engines.writing import literal, name, text, too_long, undetermined, unfit
+from dpsql.engines.writing import grouped, literal, name, text, too_long, undetermined, unfit
 from dpsql.schema.model import ROW, Column, Dependence, Reference, Schema, Table, bounds_fact, rows_fact, unit_fact
 
 MOST_NAMED = 4
@@ -98,7 +98,8 @@ def added_facts(engine: Engine, schema: Schema, table: Table, shown: Table) -> T
     facts, dialect = table_facts(engine, schema, shown), engine.dialect
     if facts.unit is None:
         return replace(facts, table=table)
-    (rows, unit), (part, own) = with_unit(dialect, schema, table), with_unit(dialect, schema, shown)
+    (part, own), every = with_unit(dialect, schema, shown), replace(table, name=grouped(table))
+    rows, unit = with_unit(dialect, schema, every)
     keys = ", ".join([unit, *_period(table)])
     of_units = f"SELECT count(*) AS n FROM {rows} WHERE {unit} IN (SELECT {own} FROM {part}) GROUP BY {keys}"
     ((most,),) = engine.owner_rows(f"SELECT coalesce(max(n), 0) FROM ({of_units}) AS counted")

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from dpsql.engines.base import Engine
 from dpsql.engines.registry import kind_for
-from dpsql.engines.writing import name, raise_all, touched, undetermined
+from dpsql.engines.writing import grouped, name, raise_all, touched, undetermined
 from dpsql.schema.dependences import structural
 from dpsql.schema.mistakes import printable
-from dpsql.schema.model import Column, Dependence, Schema, Table
+from dpsql.schema.model import ROW, Column, Dependence, Schema, Table
 from dpsql.schema.moving import moving, undated
 
 FORMAT = "structure 1"
@@ -85,6 +85,18 @@ def verify(engine: Engine, schema: Schema, known: Collection[str] = (), added: A
     return tuple(f"{t.name} ({', '.join(key)}) unique" for t, key in claims)
 
 
+def grouping(schema: Schema, table: Table) -> tuple[str, ...]:
+    """The columns of a private table that what is verified of added rows groups all rows by: of its keys, of dependences, of its unit
+    or the way to it, and of its period."""
+    path = schema.path_to_unit(table)
+    named = [column for t, key in _unique(schema) if t.name == table.name for column in key]
+    named += [column for d in structural(schema, table) for column in (*d.columns, *d.determined)]
+    if schema.privacy.unit != ROW:
+        named += path[0].columns if path else [schema.privacy.unit_column or ""]
+    named += [table.period.column] if table.period is not None else []
+    return tuple(column.name for column in table.columns if column in map(table.column, named))
+
+
 def verify_public(engine: Engine, schema: Schema) -> None:
     """Check the keys of public tables only: at every opening, whatever was approved (rule 9). Raises 804, 707."""
     _verify_unique(engine, [(t, key) for t, key in _unique(schema) if t.public])
@@ -148,8 +160,10 @@ def _unique(schema: Schema) -> Iterator[tuple[Table, tuple[str, ...]]]:
 
 def _groups(engine: Engine, table: Table, columns: Sequence[str], added: Added) -> str:
     """FROM item of the rows whose groups have to be looked at."""
-    whole, shown = engine.dialect.relation(table.name), added.get(table.name)
-    return whole if shown is None else touched(whole, engine.dialect.relation(shown.name), columns)
+    relation, shown = engine.dialect.relation, added.get(table.name)
+    if shown is None:
+        return relation(table.name)
+    return touched(relation(grouped(table)), relation(shown.name), columns)
 
 
 def _repeats(engine: Engine, relation: str, key: tuple[str, ...], most: int = 1) -> bool:

@@ -30,6 +30,11 @@ def added(table: Table) -> str:
     return f"{RESERVED}added {table.name}"
 
 
+def grouped(table: Table) -> str:
+    """The name of the relation of all rows of a private table to which some were added, with the columns that it is grouped by."""
+    return f"{RESERVED}grouped {table.name}"
+
+
 def touched(relation: str, part: str, columns: Sequence[str]) -> str:
     """FROM item of the rows that agree in some columns with a row of a part of them, NULL and NaN being values.
 

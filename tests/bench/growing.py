@@ -178,37 +178,53 @@ def _written(source: Path, target: Path, share: Fraction, more: str = "") -> Non
     Path(f"{target}.new").replace(target)
 
 
-ROWS = 3_000_000
+ROWS = {"one file, written anew": 3_000_000, "a file more": 3_000_000, "one CSV file, rows appended": 1_000_000}
+SOURCES = ("person_year.parquet", "years/*.parquet", "person_year.csv")
+VALUES = """i // 5 AS person_id, i % 5 + 1 AS year, 30.0 AS age, 3 AS family_size, false AS child, i % 7 AS md_visits,
+    0 AS other_visits, 0 AS mental_visits, 0 AS admissions, 1.5 AS outpatient_usd, 0.5 AS drug_usd, 0.0 AS inpatient_usd,
+    2.0 AS medical_usd"""
+
+
+def _rows(since: int, to: int, target: Path) -> None:
+    """Rows of whole units, as a file."""
+    form = "parquet" if target.suffix == ".parquet" else "csv"
+    sql = f"COPY (SELECT {VALUES} FROM range({since}, {to}) t(i)) TO '{target}' (FORMAT {form})"
+    duckdb.connect().execute(sql).close()
+
+
+def _begun(folder: Path, source: str, rows: int) -> None:
+    """A table as it is checked."""
+    (folder / "years" / "2.parquet").unlink(missing_ok=True)
+    _rows(0, rows, folder / source.replace("*", "1"))
+
+
+def _more(folder: Path, source: str, rows: int) -> None:
+    """A hundredth of its rows anew: at the end of its text, as a file beside the others, or in its one file."""
+    more = rows * 101 // 100
+    if source.endswith(".csv"):
+        _rows(rows, more, folder / "more.csv")
+        with open(folder / source, "a") as file:
+            file.write((folder / "more.csv").read_text().partition("\n")[2])
+    elif "*" in source:
+        _rows(rows, more, folder / source.replace("*", "2"))
+    else:
+        _rows(0, more, folder / source)
 
 
 def _beside_check(folder: Path, rounds: int) -> None:
-    """A table of whole units, and one that gets a hundredth of its rows anew: as a file beside the others, and as its one file."""
-    heading(f"refresh of 1 % new rows beside check, {ROWS:,} rows of Parquet")
-    schema, written = example("randhie", folder), duckdb.connect()
-    place = folder / "randhie" / "years"
-    place.mkdir()
-    several = (replace(t, source="years/*.parquet") if t.name == "person_year" else t for t in schema.tables)
-    schemas = {"one file, written anew": schema, "a file more": replace(schema, tables=tuple(several))}
-    columns = (
-        "i // 5 AS person_id, i % 5 + 1 AS year, 30.0 AS age, 3 AS family_size, false AS child, i % 7 AS md_visits"
-    )
-    columns += ", 0 AS other_visits, 0 AS mental_visits, 0 AS admissions, 1.5 AS outpatient_usd, 0.5 AS drug_usd"
-    rows = f"{columns}, 0.0 AS inpatient_usd, 2.0 AS medical_usd"
-
-    def write(since: int, to: int, target: Path) -> None:
-        written.execute(f"COPY (SELECT {rows} FROM range({since}, {to}) t(i)) TO '{target}' (FORMAT parquet)")
-
+    heading(f"refresh of 1 % new rows beside check; rows before: {', '.join(f'{w}: {n:,}' for w, n in ROWS.items())}")
+    schema, place = example("randhie", folder), folder / "randhie"
+    (place / "years").mkdir()
     steps = ("check", "refresh", "refresh, nothing new")
-    times = {(way, step): Times() for way in schemas for step in steps}
+    times = {(way, step): Times() for way in ROWS for step in steps}
     for turn in range(rounds):
-        for way, declared in schemas.items():
+        for (way, rows), source in zip(ROWS.items(), SOURCES, strict=True):
+            tables = (replace(t, source=source) if t.name == "person_year" else t for t in schema.tables)
+            declared = replace(schema, tables=tuple(tables))
             with closing(Ledger.open(folder / f"ledger {way} {turn}", ledger_identity(declared))) as ledger:
-                more = ROWS * 101 // 100
-                one, next_file = folder / "randhie" / "person_year.parquet", place / "2.parquet"
-                next_file.unlink(missing_ok=True)
-                write(0, ROWS, one if declared is schema else place / "1.parquet")
+                _begun(place, source, rows)
                 times[way, "check"].run(partial(owner.check, declared, ledger, new_ledger=True))
-                write(*((0, more, one) if declared is schema else (ROWS, more, next_file)))
+                _more(place, source, rows)
                 for step in steps[1:]:
                     times[way, step].run(partial(owner.refresh, declared, ledger))
     middle = {key: sorted(found.passed)[rounds // 2] for key, found in times.items()}

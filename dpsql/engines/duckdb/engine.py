@@ -23,7 +23,7 @@ from dpsql.engines.duckdb import fetch, prepared
 from dpsql.engines.duckdb.dialect import DIALECT, DuckDBDialect, measured, portable
 from dpsql.engines.duckdb.loading import load_beside
 from dpsql.engines.duckdb.locked import ask, connect, ending, one_select, run, settle
-from dpsql.engines.duckdb.views import ShownViews, show, show_table
+from dpsql.engines.duckdb.views import ShownViews, show, show_grouped, show_table
 from dpsql.engines.signature import ALL_FILES, FileParts, Signature
 from dpsql.engines.writing import added, name, text, value
 from dpsql.plan.tables import PublicTable
@@ -149,7 +149,7 @@ class DuckDBEngine:
         copy = f"COPY ({prepared.rows(schema, table, kept)}) TO {text(str(file))} (FORMAT parquet, USE_TMP_FILE false)"
         self._walled(lambda cursor: cursor.execute(copy).fetchall(), 704)
 
-    def show_added(self, table: Table, since: Mapping[str, int]) -> Table | None:
+    def show_added(self, table: Table, since: Mapping[str, int], columns: Sequence[str]) -> Table | None:
         """See Engine."""
         from dpsql.engines.duckdb.appended import added_rows
 
@@ -164,6 +164,7 @@ class DuckDBEngine:
 
         def work(_: duckdb.DuckDBPyConnection) -> Table:
             show_table(self._connection, shown, shapes)
+            show_grouped(self._connection, table, self._shown.shapes[table.name], columns)
             return shown
 
         return self._walled(work, 707)

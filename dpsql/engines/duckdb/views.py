@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from dpsql.engines.base import Find
 from dpsql.engines.duckdb import delimited, prepared, sources
 from dpsql.engines.duckdb.locked import wall
 from dpsql.engines.signature import DeclaredFiles, FileParts, Signature, within
-from dpsql.engines.writing import name, raise_all
+from dpsql.engines.writing import grouped, name, raise_all
 from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
 from dpsql.schema.paths import require_agreeing
 
@@ -94,6 +94,16 @@ def show_table(
         connection.execute(sources.unfit_view(table, shapes))
         if any(c.is_cut for c in table.columns):
             connection.execute(sources.too_long_view(table, shapes))
+
+
+def show_grouped(
+    connection: duckdb.DuckDBPyConnection, table: Table, shapes: list[sources.Shape], columns: Sequence[str]
+) -> None:
+    """Show some columns of all rows of a table beside it; of text they are copied once, for each question would read it to its end."""
+    if columns:
+        kind = "TABLE" if any(source.is_csv for source, _ in shapes) else "VIEW"
+        items = ", ".join(map(name, columns))
+        connection.execute(f"CREATE {kind} main.{name(grouped(table))} AS SELECT {items} FROM main.{name(table.name)}")
 
 
 def unit_view(schema: Schema, table: Table) -> str:

@@ -121,7 +121,7 @@ class PostgresEngine:
 
         return self._walled(read, 707)
 
-    def show_added(self, table: Table, since: Mapping[str, int]) -> Table | None:
+    def show_added(self, table: Table, since: Mapping[str, int], columns: Sequence[str]) -> Table | None:
         raise error(901, "a table of a database has no files")
 
     def public_table(self, table: str) -> PublicTable:

@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from duckdb import DuckDBPyConnection
 
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import ApprovedFile, ApprovedFiles, approved_files, read_record, write_record
@@ -21,14 +22,22 @@ from dpsql.core.errors import Error
 from dpsql.dataset import growing, opening, owner
 from dpsql.engines import structure
 from dpsql.engines.duckdb import appended
+from dpsql.engines.duckdb import engine as duckdb_engine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.signature import FileStart
 from dpsql.engines.structure import declared
-from dpsql.schema.model import Schema
+from dpsql.schema.model import Schema, Table
 from dpsql.schema.toml import read_schema
+from tests.support import by_period
+from tests.unit.dataset import test_determines
 from tests.unit.dataset.test_added_files import DECLARED, HEADERS, VISITS, count, lived, opened, opened_ledger, refresh
 from tests.unit.engines.clinic_files import ROWS, declare, write_csv
 
 ONE_FILE = DECLARED.replace("/*.csv", ".csv")
+_OF_UNITS = ("references", "max_rows")
+BY_ROW = "\n".join(
+    line for line in ONE_FILE.replace("person.person_id", "row", 1).splitlines() if not line.startswith(_OF_UNITS)
+)
 FIRST = {"person": "1,1\n2,2\n3,1\n", "visit": "10,1,5\n11,2,7\n", "item": "10,1\n10,2\n11,3\n"}
 
 
@@ -259,6 +268,35 @@ def test_only_added_rows_are_read_through(folder: Path, monkeypatch: pytest.Monk
     assert len(read) == 2 and read[0].endswith("added visit") and read[1] == "ward"
 
 
+def test_older_text_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For keys and for units there is one copy of the columns that group its rows."""
+    asked: list[str] = []
+    rows = DuckDBEngine.owner_rows
+    monkeypatch.setattr(DuckDBEngine, "owner_rows", lambda engine, sql: (asked.append(sql), rows(engine, sql))[1])
+    append(folder, "12,3,9\n")
+    refresh(folder)
+    assert sum('main."dpsql grouped visit"' in sql for sql in asked) == 2
+    assert not any('main."visit"' in sql for sql in asked)
+
+
+@pytest.mark.parametrize(
+    "text, table, columns",
+    [
+        (ONE_FILE, "person", {"person_id"}),
+        (ONE_FILE, "visit", {"visit_id", "person_id"}),
+        (ONE_FILE, "item", {"visit_id"}),
+        (BY_ROW, "visit", {"visit_id"}),
+        (BY_ROW, "item", set()),
+        (by_period.TEXT, "visit", {"person_id", "seen"}),
+        (test_determines.SCHEMA, "sale", {"order_no", "customer_id"}),
+    ],
+)
+def test_columns_that_rows_are_grouped_by(tmp_path: Path, text: str, table: str, columns: set[str]) -> None:
+    schema = declare(tmp_path, text)
+    (found,) = (t for t in schema.tables if t.name == table)
+    assert set(structure.grouping(schema, found)) == columns
+
+
 def test_files_may_be_added_and_appended_to_at_once(tmp_path: Path) -> None:
     schema = clinic(tmp_path, ONE_FILE.replace('"visit.csv"', '"visit*.csv"'))
     checked(tmp_path, schema)
@@ -295,8 +333,19 @@ def _none_of_them(path: Path, length: int, folder: Path) -> Path | None:
 _ADDED = appended.added_rows
 
 
-def test_added_rows_that_are_not_shown_are_a_planted_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appended, "added_rows", _none_of_them)
+def _of_added_alone(connection: DuckDBPyConnection, table: Table, *_: object) -> None:
+    connection.execute(f'CREATE VIEW main."dpsql grouped {table.name}" AS FROM main."dpsql added {table.name}"')
+
+
+PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "added rows are not shown": lambda m: m.setattr(appended, "added_rows", _none_of_them),
+    "the copy of all rows has no older ones": lambda m: m.setattr(duckdb_engine, "show_grouped", _of_added_alone),
+}
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_planted_faults_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    PLANTED[fault](monkeypatch)
     with pytest.raises(AssertionError):
         for seed in range(3):
             (tmp_path / f"{seed}").mkdir()
