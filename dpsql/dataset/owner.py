@@ -37,7 +37,7 @@ from dpsql.engines.facts import (
 from dpsql.engines.public import fill
 from dpsql.engines.registry import kind_for, kind_of
 from dpsql.engines.signature import Digests, FileParts, FileStart
-from dpsql.engines.snapshot import Snapshot
+from dpsql.engines.snapshot import Snapshot, remove_others
 from dpsql.engines.structure import Added, declared, grouping
 from dpsql.schema.advice import OUTSIDE_THE_PROMISE
 from dpsql.schema.draft import draft
@@ -237,6 +237,8 @@ def _prepared_on(schema: Schema, ledger: Ledger, version: str) -> None:
     held = [path.name for path in root.iterdir()] if root is not None and root.is_dir() else []
     if (held or by_period(schema)) and read_record(ledger, version, declared(schema)).snapshot is None:
         prepare_snapshot(schema, ledger, version)
+    elif root is not None and version in held:
+        remove_others(root, version)
 
 
 def _facts_anew(
