@@ -69,8 +69,7 @@ class Feature:
         if self.scalar.sqltype.is_boolean:
             return [Case(((x, _double(scale)), (Not(x), _double(-scale))))]
         listed = tuple(Literal(level, self.scalar.sqltype) for level in self.levels)
-        others = In(x, listed), _double(0.0)
-        return [Case(((Binary("=", x, level), _double(scale)), others)) for level in listed]
+        return [_at(x, listed, i, scale) for i in range(len(listed))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +275,16 @@ class Gradient(StatisticDefaults):
     def told(self, say: Say) -> str:
         kind = "logistic" if self.logistic else "squared"
         return f"gradient of the {kind} loss over {counted(self.cells, 'column')}, one person's clipped to {number(self.clip)}"
+
+
+def _at(x: Node, listed: tuple[Node, ...], i: int, scale: float) -> Node:
+    """`scale` at one value of a list, 0 at the others.
+
+    Why  values that differ may be one in the type of the column: two whole numbers beyond 2^53 as DOUBLE. The first of them is taken,
+         so that a row has one value of a list however the engine compares them
+    """
+    before = [(In(x, listed[:i]), _double(0.0))] if i else []
+    return Case((*before, (Binary("=", x, listed[i]), _double(scale)), (In(x, listed), _double(0.0))))
 
 
 def _of_length(length: int, cells: int) -> Sensitivity:

@@ -40,6 +40,8 @@ MODELS = [
     f"CREATE MODEL m {TERMS.format('logistic')} site, weight, female AS y FROM patient",
     f"CREATE MODEL m {TERMS.format('logistic')} year, cost, days > 10 AS y FROM visit",
     f"CREATE MODEL m {TERMS.format('linear')} v.days, v.cost AS y {JOINED}",
+    f"CREATE MODEL m {TERMS.format('logistic')} CASE site WHEN 1 THEN 9007199254740993 ELSE 9007199254740992 END * 1e0 AS x, "
+    "female AS y FROM patient",
     f"CREATE MODEL m {TERMS.format('linear')} n, site, age AS y FROM (SELECT p.site, p.age, "
     f"LEAST(GREATEST(SUM(v.cost), 0), 90) AS n {JOINED} GROUP BY p.patient_id, p.site, p.age) AS of_people",
 ]
