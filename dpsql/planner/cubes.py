@@ -74,7 +74,7 @@ def calibrate_cube(
     if not accounts_for_rho(schema.privacy):
         what = "a cube costs rho, and this dataset adds up epsilon alone"
         raise error(104, what, hint='its owner may write accounting = "auto" or "zcdp" in a new ledger\'s schema')
-    _require_least(price, schema)
+    require_least(price, schema, terms.NOUN)
     part = _only_block(bounded)
     ways = _ways(part.block, terms)
     of = depends_on(part.block, schema)
@@ -98,15 +98,15 @@ def rho_of(price: EpsilonDelta) -> Fraction:
     return min(largest_rho(price), rho_at_most(price.epsilon))
 
 
-def _require_least(price: EpsilonDelta, schema: Schema) -> None:
-    """Raises 503 for a cube that costs less than the owner lets any statement cost, both as rho (rule 74)."""
+def require_least(price: EpsilonDelta, schema: Schema, noun: str) -> None:
+    """Raises 503 for a cube, or a model, that costs less than the owner lets any statement cost, both as rho (rule 74)."""
     least = rho_at_most(schema.privacy.floor)
     if rho_of(price) >= least:
         return
     enough = price.epsilon
     while rho_of(replace(price, epsilon=enough)) < least:
         enough *= Fraction(21, 20)
-    what = f"a cube at epsilon = {float(price.epsilon):g} and delta = {float(price.delta):g} costs less than"
+    what = f"a {noun} at epsilon = {float(price.epsilon):g} and delta = {float(price.delta):g} costs less than"
     told = f"{what} the owner's least of {exact(schema.privacy.floor)} for one statement, both as rho"
     raise error(503, told, hint=f"write OPTIONS (epsilon = {_upwards(enough)}) or more, within what the owner allows")
 

@@ -24,7 +24,7 @@ from dpsql.mechanisms.conversions import gaussian
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.releases import Bounded, BoundedBlock, NoisyStatistic, Plan, Release
-from dpsql.planner.cubes import LESS, rho_of
+from dpsql.planner.cubes import LESS, require_least, rho_of
 from dpsql.planner.lower import lower
 from dpsql.planner.measure import Identities, depends_on, unread
 from dpsql.planner.model_terms import LINEAR, LOGISTIC, ModelTerms
@@ -50,7 +50,7 @@ PASSES = {LINEAR: 12, LOGISTIC: 8}
 def calibrate_model(
     bounded: Bounded, terms: ModelTerms, names: Sequence[str], schema: Schema, identities: Identities
 ) -> Compiled:
-    """The release of a model at its price, and its engine SQL. Raises 104, 106, 201, 303, 304, 502.
+    """The release of a model at its price, and its engine SQL. Raises 104, 106, 201, 303, 304, 502, 503.
 
     bounded  of a statement that counts its rows and then each of its columns, as model_terms.asked_columns makes it
     names    of these columns
@@ -59,6 +59,7 @@ def calibrate_model(
     if not accounts_for_rho(schema.privacy):
         what = "a model costs rho, and this dataset adds up epsilon alone"
         raise error(104, what, hint='its owner may write accounting = "auto" or "zcdp" in a new ledger\'s schema')
+    require_least(price, schema, terms.NOUN)
     part = _only_block(bounded, names)
     fit = Fit(
         _design(part.block.aggregates[1:], names, terms), terms.kind == LOGISTIC, CLIP[terms.kind], PASSES[terms.kind]

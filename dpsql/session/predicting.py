@@ -68,7 +68,8 @@ def _call(text: str, tokens: Sequence[Token], start: int, known: Callable[[str],
         raise error(104, f"ML.{name} begins with MODEL and a name", hint=f"write ML.{name}(MODEL m, ...)")
     model = known(first[1].text)
     ends = [*commas, i]
-    args = [text[tokens[a].end + 1 : tokens[b].start] for a, b in pairwise(ends)]
+    # a comment that ends with its line must not reach what stands behind it
+    args = [f"{text[tokens[a].end + 1 : tokens[b].start].strip()}\n" for a, b in pairwise(ends)]
     return tokens[start].start, tokens[i].end + 1, _FORMS[name](model, args)
 
 
@@ -100,12 +101,12 @@ def _predict_proba(model: StoredModel, args: Sequence[str]) -> str:
 
 def _evaluate(model: StoredModel, args: Sequence[str]) -> str:
     """Errors over rows, each column by its name."""
-    if len(args) != 1 or not args[0].strip().startswith("("):
+    if len(args) != 1 or not args[0].startswith("("):
         raise error(
             104, "ML.EVALUATE takes a model and a query", hint="write ML.EVALUATE(MODEL m, (SELECT x, y FROM t))"
         )
     columns = [quoted(one.name) for one in model.features]
-    label, rows = quoted(model.label), f"{args[0].strip()} AS evaluated"
+    label, rows = quoted(model.label), f"{args[0]} AS evaluated"
     if model.kind == LINEAR:
         inner = f"(SELECT {label} AS y, {_predict(model, columns)} AS p FROM {rows}) AS predicted"
         errors = f"(SELECT AVG(ABS(y - p)) AS mae, AVG((y - p) * (y - p)) AS mse, VAR_POP(y) AS spread FROM {inner}) AS found"
@@ -127,9 +128,9 @@ def _score(model: StoredModel, args: Sequence[str], call: str) -> str:
 
 def _part(one: Weights, arg: str) -> str:
     if not one.levels:
-        return f"{_number(one.weights[0])} * ({arg.strip()})"
+        return f"{_number(one.weights[0])} * ({arg})"
     cases = (f"WHEN {level} THEN {_number(weight)}" for level, weight in zip(one.levels, one.weights, strict=True))
-    return f"CASE ({arg.strip()}) {' '.join(cases)} END"
+    return f"CASE ({arg}) {' '.join(cases)} END"
 
 
 def _given(call: str, model: StoredModel, what: str, more: str) -> Error:

@@ -180,6 +180,13 @@ def test_what_is_no_model_is_refused_before_anything_is_charged(sql: str, code: 
     assert not spent
 
 
+def test_rule_74_a_model_costs_no_less_than_any_statement_may() -> None:
+    with closing(clinic_data(TEXT.replace("least = 1e-18", "least = 0.01"), DATA).session(ZeroNoise())) as opened:
+        with pytest.raises(Error, match="503: a model at epsilon = 0.001"):
+            opened.execute(LINEAR.replace("epsilon = 8", "epsilon = 0.001"))
+        assert opened.execute("SHOW MODELS").rows == [] and opened.execute(LINEAR).releases == 1
+
+
 CALLS = [
     ("SELECT ML.PREDICT(MODEL line, 1, 30) AS p", "takes 3 values"),
     ("SELECT ML.PREDICT_PROBA(MODEL line, 1, 30, 80) AS p", "no probability"),
@@ -205,6 +212,8 @@ def test_calls_may_be_nested_and_texts_are_left_alone(session: Session) -> None:
     ((inner,),) = session.execute("SELECT ML.PREDICT(MODEL line, 2, 30, 80) AS p").rows
     ((outer,),) = session.execute(f"SELECT ML.PREDICT(MODEL line, 1, {inner}, 80) AS p").rows
     assert predicted == outer and told == "ML.PREDICT(MODEL x)"
+    remarked = "SELECT ML.PREDICT(MODEL line, 2 -- site, or\n, 30, 80 -- pounds\n) AS p"
+    assert session.execute(remarked).rows == [(inner,)]
 
 
 def test_explain_names_passes_noise_and_price(session: Session) -> None:
