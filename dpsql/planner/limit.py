@@ -152,7 +152,8 @@ def _wires(values: tuple[domains.Value, ...], scalar: Scalar, as_text: bool) -> 
     whole = scalar.sqltype.is_integer and not as_text
     if kinds <= {str, bool} or (whole and kinds <= _AS_THEY_ARE):
         return tuple(v for v in values if isinstance(v, int | str))
-    return tuple(wire(v, scalar, as_text) for v in values)
+    # numbers that differ may be one in the type of the key: 16777217 and 16777216 as FLOAT
+    return tuple(dict.fromkeys(wire(v, scalar, as_text) for v in values))
 
 
 def wire(value: domains.Value, scalar: Scalar, as_text: bool) -> KeyValue:

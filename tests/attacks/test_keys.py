@@ -32,6 +32,7 @@ DECLARED = {
     "SELECT CASE WHEN age > 50 THEN 'old' ELSE 'young' END AS k, COUNT(*) FROM patient GROUP BY k": 2,
     "SELECT code, COUNT(*) FROM patient WHERE code IN (1, 2, 99) GROUP BY code": 3,
     "SELECT year, COUNT(*) FROM visit WHERE year > 2 GROUP BY year": 2,
+    "SELECT CAST(CASE site WHEN 1 THEN 16777217 ELSE 16777216 END AS FLOAT) AS k, COUNT(*) FROM patient GROUP BY k": 1,
     "SELECT DISTINCT site FROM patient": 3,
     "SELECT site FROM patient WHERE age = 77 GROUP BY site": 3,
     "SELECT score, COUNT(*) FROM patient WHERE score IN (11, 12, 13) GROUP BY score": 3,
