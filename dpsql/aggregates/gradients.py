@@ -103,8 +103,35 @@ class Design:
         return (*found, *self.label.values(names[len(self.features)], 1.0))
 
 
+class _Vector(StatisticDefaults):
+    """A vector over rows of a model, of which each exact sum is a cell."""
+
+    __slots__ = ()
+    design: Design
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        return self.design.inputs
+
+    @property
+    def sums(self) -> int:
+        return self.cells
+
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        return self.design.columns_of(names)
+
+    def uncut_sums(self, names: Sequence[Node], unit: Node) -> None:
+        return None
+
+    def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
+        return tuple(sums)
+
+    def expected(self, units: Fraction, rows: Fraction) -> None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class SecondMoments(StatisticDefaults):
+class SecondMoments(_Vector):
     """The upper triangle of the sum of a a^T, a being z or, with the label, z and the label over the root of 2."""
 
     design: Design
@@ -115,23 +142,12 @@ class SecondMoments(StatisticDefaults):
         return "second moments", self.design.identity, self.with_label
 
     @property
-    def inputs(self) -> tuple[Scalar, ...]:
-        return self.design.inputs
-
-    @property
     def size(self) -> int:
         return self.design.columns + self.with_label
 
     @property
     def cells(self) -> int:
         return self.size * (self.size + 1) // 2
-
-    @property
-    def sums(self) -> int:
-        return self.cells
-
-    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        return self.design.columns_of(names)
 
     def later(self, names: Sequence[Node], level: int) -> tuple[Node, ...]:
         return () if level else (_added(names[len(self.inputs) :]),)
@@ -153,17 +169,8 @@ class SecondMoments(StatisticDefaults):
         kept = tuple(_truncated(Binary("*", Cast(own(name), DOUBLE, tries=False), share)) for name, _ in inner)
         return UnitSums(Aggregate("count", (names[-1],)), inner, kept)
 
-    def uncut_sums(self, names: Sequence[Node], unit: Node) -> None:
-        return None
-
-    def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
-        return tuple(sums)
-
     def adds_up(self, one_row: bool) -> bool:
         return True
-
-    def expected(self, units: Fraction, rows: Fraction) -> None:
-        return None
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -174,7 +181,7 @@ class SecondMoments(StatisticDefaults):
 
 
 @dataclass(frozen=True, slots=True)
-class Gradient(StatisticDefaults):
+class Gradient(_Vector):
     """The sum of the gradients of a loss at some weights, each unit's clipped.
 
     logistic  whether it is the loss of log odds; else half of the square of what the prediction errs
@@ -192,19 +199,8 @@ class Gradient(StatisticDefaults):
         return "gradient", self.design.identity, self.logistic, self.clip
 
     @property
-    def inputs(self) -> tuple[Scalar, ...]:
-        return self.design.inputs
-
-    @property
     def cells(self) -> int:
         return self.design.columns
-
-    @property
-    def sums(self) -> int:
-        return self.cells
-
-    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        return self.design.columns_of(names)
 
     def later(self, names: Sequence[Node], level: int) -> tuple[Node, ...]:
         """The prediction and |z|^2; then what the prediction errs, clamped so that times z it is no longer than C."""
@@ -256,17 +252,8 @@ class Gradient(StatisticDefaults):
         kept = [_truncated(Binary("*", double, own("share_"))) for double in doubles]
         return UnitSums(Aggregate("count", (names[-1],)), tuple(inner), tuple(kept), shared=(("share_", share),))
 
-    def uncut_sums(self, names: Sequence[Node], unit: Node) -> None:
-        return None
-
-    def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
-        return tuple(sums)
-
     def adds_up(self, one_row: bool) -> bool:
         return False
-
-    def expected(self, units: Fraction, rows: Fraction) -> None:
-        return None
 
     @property
     def terms(self) -> tuple[Term, ...]:
