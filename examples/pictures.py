@@ -58,10 +58,9 @@ GROUP BY coinsurance_pct ORDER BY coinsurance_pct /* dpsql: epsilon=0.5 */"""
 def main(arguments: Sequence[str]) -> None:
     folder = Path(arguments[0]) if arguments else EXAMPLES.parent / "grammar_notes/pictures"
     with tempfile.TemporaryDirectory() as copied:
-        # a ledger beside a copy: the one beside the examples is the reader's
-        data = shutil.copytree(
-            EXAMPLES / "randhie", Path(copied) / "randhie", ignore=shutil.ignore_patterns("*ledger*")
-        )
+        # a ledger beside a copy: the one beside the examples, and the mark that binds them to it, are the reader's
+        unused = shutil.ignore_patterns("*.ledger*", "*.dpsql")
+        data = shutil.copytree(EXAMPLES / "randhie", Path(copied) / "randhie", ignore=unused)
         with dpsql.connect(data / "schema.toml") as connection:
             (folder / "session.svg").write_text(session(connection), encoding="utf-8")
             chart(connection, folder / "visits.png")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+
+import dpsql
+from tests.support.copies import unused
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "grammar_notes/pictures"
@@ -17,16 +21,23 @@ LARGEST = 150_000
 
 
 @pytest.mark.slow
-def test_the_script_draws_them(tmp_path: Path) -> None:
+def test_the_script_draws_them_beside_data_that_was_asked_in_place(tmp_path: Path) -> None:
     for needed in ("matplotlib", "rich", "prompt_toolkit"):
         pytest.importorskip(needed)
+    examples, drawn = tmp_path / "examples", tmp_path / "pictures"
+    drawn.mkdir()
+    schema = unused(ROOT / "examples/randhie", examples / "randhie") / "schema.toml"
+    shutil.copy(ROOT / "examples/pictures.py", examples)
+    with dpsql.connect(schema) as connection:
+        connection.execute("SELECT COUNT(*) FROM person")
+    assert (examples / "randhie/randhie.ledger").exists() and list((examples / "randhie").glob(".*.dpsql"))
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     subprocess.run(
-        [sys.executable, ROOT / "examples/pictures.py", tmp_path], env={**os.environ, "PYTHONPATH": path}, check=True
+        [sys.executable, examples / "pictures.py", drawn], env={**os.environ, "PYTHONPATH": path}, check=True
     )
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["session.svg", "visits.png"]
-    assert (tmp_path / "visits.png").read_bytes().startswith(b"\x89PNG")
-    text = "".join(ElementTree.parse(tmp_path / "session.svg").getroot().itertext()).replace("\xa0", " ")
+    assert sorted(file.name for file in drawn.iterdir()) == ["session.svg", "visits.png"]
+    assert (drawn / "visits.png").read_bytes().startswith(b"\x89PNG")
+    text = "".join(ElementTree.parse(drawn / "session.svg").getroot().itertext()).replace("\xa0", " ")
     for said in ("price: epsilon 0.1; remaining: epsilon 3.9", "DPSQL-301", "Nothing was charged", "statements_left"):
         assert said in text
 
