@@ -20,6 +20,9 @@ STATE = "XDG_STATE_HOME"
 def pytest_configure(config: pytest.Config) -> None:
     """For whatever is opened outside of a test."""
     os.environ[STATE] = tempfile.mkdtemp(prefix="dpsql-tests-state-")
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        # hundreds of programs are started: each would compile all that it imports
+        os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp(prefix="dpsql-tests-compiled-")
     binding._places = _bound_places
 
 
