@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
-from dpsql.guard.cells import HASH_BITS, Cells, Keys
+from dpsql.guard.cells import HASH_BITS, Cells, Keys, Places
 from dpsql.guard.history import BlockQuestion
 from dpsql.guard.leaving_out import Policy
 
@@ -30,6 +30,8 @@ MOST_PAIRS = 64
 """Answers that one is compared with, the latest."""
 MOST_WATCHED = 256
 """Vectors of one kind that are watched, the latest."""
+MOST_LAYERS = 8
+"""Of cells that are looked up together, those that another cell may be put to."""
 SIGMA = 10
 """Times k: a number of people that is known less exactly than this is not exposed."""
 _ZERO, _RIDGE = 1e-3, 1e-10
@@ -60,33 +62,49 @@ class _Space:
 
     def settle(self) -> None:
         """Look at what came late. Of a history that was read nothing is looked at beyond the latest answers and vectors."""
-        late, every = self.late, _Overlaps(self.cells, self.late)
-        seen, known = len(self.watched), len(self.cells)
-        first = max(len(every) - MOST_ANSWERS, 0)
-        self.watched = [*self.watched, *self._few(every)]
-        gone, unwatched = min(first, known), max(len(self.watched) - MOST_WATCHED, 0)
-        self.watched, seen = self.watched[unwatched:], max(seen - unwatched, 0)
-        self.cells = [every.cell(place) for place in range(first, len(every))]
-        self.spreads = [*self.spreads[gone:], *(spread for *_, spread in late[max(first - known, 0) :])]
-        self.gram = self.gram[gone:, gone:]
-        for place in range(len(self.gram), len(self.cells)):
-            check()
-            self.gram = _grown(self.gram, self.cells[: place + 1])
-        kept = self.common[gone:, unwatched:]
-        common = np.hstack([kept, _common(self.cells[: known - gone], self.watched[seen:])])
-        self.common = np.vstack([common, _common(self.cells[known - gone :], self.watched)])
+        late, old = self.late, self.cells
+        first = max(len(old) + len(late) - MOST_ANSWERS, 0)
+        gone, fresh = min(first, len(old)), late[max(first - len(old), 0) :]
+        held, loaded = len(old) - gone, [cells.load(at) for cells, at, _ in fresh]
+        self.cells = [*old[gone:], *loaded]
+        gram = np.empty((len(self.cells), len(self.cells)))
+        gram[:held, :held] = self.gram[gone:, gone:]
+        gram[held:] = _overlaps(loaded, self.cells)
+        gram[:, held:] = gram[held:].T
+        self.gram = gram
+        found = [*self.watched, *self._few(old, first)]
+        unwatched = max(len(found) - MOST_WATCHED, 0)
+        seen, self.watched = max(len(self.watched) - unwatched, 0), found[unwatched:]
+        self.spreads = [*self.spreads[gone:], *(spread for *_, spread in fresh)]
+        common = np.hstack([self.common[gone:, unwatched:], _common(self.cells[:held], self.watched[seen:])])
+        self.common = np.vstack([common, _common(loaded, self.watched)])
         self.late = []
 
-    def _few(self, every: _Overlaps) -> list[Keys]:
-        """Vectors of few that the late cells make, the last as many as are watched at least."""
-        found: list[Keys] = []
-        for last in range(len(every) - 1, len(self.cells) - 1, -1):
+    def _few(self, old: Sequence[Keys], first: int) -> list[Keys]:
+        """Vectors of few that the late cells make, the last as many as are watched at least.
+
+        old    the cells that were looked at before
+        first  the place of the first that is looked at now
+        """
+
+        def cell(place: int) -> Keys:
+            if place < len(old):
+                return old[place]
+            cells, at, _ = self.late[place - len(old)]
+            return cells.load(at)
+
+        found, cells, gram = list[Keys](), self.cells, self.gram
+        for last in range(len(old) + len(self.late) - 1, len(old) - 1, -1):
             check()
             if len(found) >= MOST_WATCHED:
                 break
-            first = max(last - MOST_PAIRS, 0)
-            latest = [every.cell(place) for place in range(first, last + 1)]
-            found = [*_few(latest, every.near(first, last), self.policy), *found]
+            begun = max(last - MOST_PAIRS, 0)
+            if begun < first:
+                first = max(last + 1 - MOST_ANSWERS, 0)
+                cells = [cell(place) for place in range(first, last + 1)]
+                gram = _overlaps(cells, cells)
+            some = slice(begun - first, last + 1 - first)
+            found = [*_few(cells[some], gram[some, some], self.policy), *found]
         return found
 
     def exposed(self, most: float) -> Iterator[Keys]:
@@ -156,34 +174,6 @@ class Audit:
         )
 
 
-class _Overlaps:
-    """Cells that are known, and late ones after them, which are loaded when they are first asked for."""
-
-    def __init__(self, known: Sequence[Keys], late: Sequence[tuple[Cells, int, float]]) -> None:
-        self._known, self._late = known, late
-        self._cells: dict[int, Keys] = dict(enumerate(known))
-        self._rows: dict[int, Commons] = {}
-
-    def __len__(self) -> int:
-        return len(self._known) + len(self._late)
-
-    def cell(self, place: int) -> Keys:
-        if place not in self._cells:
-            cells, at, _ = self._late[place - len(self._known)]
-            self._cells[place] = cells.load(at)
-        return self._cells[place]
-
-    def near(self, first: int, last: int) -> Commons:
-        """Size of what every two of some cells, not too many, have in common."""
-        found = np.zeros((last + 1 - first, last + 1 - first))
-        for row, place in enumerate(range(first, last + 1)):
-            if place not in self._rows:
-                before = range(max(place - MOST_PAIRS, 0), place + 1)
-                self._rows[place] = _overlaps(self.cell(place), [self.cell(one) for one in before])
-            found[row, : row + 1] = found[: row + 1, row] = self._rows[place][-row - 1 :]
-        return found
-
-
 def _few(latest: Sequence[Keys], common: Commons, policy: Policy) -> list[Keys]:
     """Vectors of few that combinations of two with the last, or of a whole and its parts, make.
 
@@ -221,20 +211,46 @@ def _is_few(size: float, policy: Policy) -> bool:
     return size > 0 and policy.is_few(int(size))
 
 
-def _grown(gram: Commons, cells: Sequence[Keys]) -> Commons:
-    """Commons of what every two of some cells have in common, from those of all but the last."""
-    grown = np.empty((len(cells), len(cells)))
-    grown[:-1, :-1] = gram
-    grown[-1, :] = grown[:, -1] = _overlaps(cells[-1], cells)
-    return grown
+def _overlaps(cells: Sequence[Keys], others: Sequence[Keys]) -> Commons:
+    """Number of keys that each of some cells has in common with each of others. Cells of different units, as the groups of a breakdown
+    are, are looked up together; of cells that are equal, as of a COUNT and an AVG, one is looked up."""
+    (cells, ones), (others, places) = _different(cells), _different(others)
+    every = np.concatenate([np.zeros(0, dtype=np.uint32), *others]) + np.uint32(1)
+    units = ((every - np.uint32(1)) >> np.uint32(HASH_BITS)).astype(np.int64)
+    at = np.repeat(np.arange(len(others)), [len(keys) for keys in others])
+    found = np.zeros((len(cells), len(others)))
+    for held, row in _layers(cells, int(units.max(initial=0))):
+        check()
+        same = np.flatnonzero(held[units] == every)
+        met = row[units[same]] * len(others) + at[same]
+        found += np.bincount(met, minlength=found.size).reshape(found.shape)
+    return found[ones][:, places]
 
 
-def _overlaps(cell: Keys, others: Sequence[Keys]) -> Commons:
-    """Number of keys that a cell has in common with each of others."""
-    held = _held(cell, max((int(keys[-1]) for keys in (cell, *others) if len(keys)), default=0))
-    return np.array(
-        [np.count_nonzero(held[o >> np.uint32(HASH_BITS)] == o + np.uint32(1)) for o in others], dtype=np.float64
-    )
+def _different(cells: Sequence[Keys]) -> tuple[list[Keys], Places]:
+    """The different ones of some cells, and the place of each among them."""
+    names: dict[bytes, int] = {}
+    places = [names.setdefault(keys.tobytes(), len(names)) for keys in cells]
+    first = dict(zip(reversed(places), reversed(cells), strict=True))
+    return [first[place] for place in range(len(names))], np.array(places, dtype=np.int64)
+
+
+def _layers(cells: Sequence[Keys], last: int) -> list[tuple[Keys, Places]]:
+    """Cells of different units together: by unit what one of them holds, and which.
+
+    last  the last unit that is looked up, at least
+    """
+    size = max([last, *(int(keys[-1]) >> HASH_BITS for keys in cells if len(keys))]) + 1
+    layers: list[tuple[Keys, Places]] = []
+    for place, keys in enumerate(cells):
+        units = keys >> np.uint32(HASH_BITS)
+        free = next((layer for layer in layers[-MOST_LAYERS:] if not layer[0][units].any()), None)
+        if free is None:
+            free = np.zeros(size, dtype=np.uint32), np.zeros(size, dtype=np.int64)
+            layers.append(free)
+        held, row = free
+        held[units], row[units] = keys + np.uint32(1), place
+    return layers
 
 
 def _common(cells: Sequence[Keys], watched: Sequence[Keys]) -> Commons:
