@@ -8,11 +8,12 @@ Laws: for every operation f and all x in A, y in B: f(x, y) is in f(A, B) (tests
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from types import EllipsisType
+from typing import cast
 
 Value = int | Fraction | str | bool
 MOST_CATEGORIES = 100_000
@@ -61,8 +62,12 @@ def interval(lower: int | Fraction, upper: int | Fraction) -> Interval:
 def categories(values: Iterable[Value]) -> Categories:
     """The distinct values, sorted within numbers and within text, so that equal sets are equal objects."""
     distinct = set(values)
-    texts = {v for v in distinct if isinstance(v, str)}
+    texts = {v for v in distinct if isinstance(v, str)} if _has_text(distinct) else set()
     return Categories((*sorted(distinct - texts), *sorted(texts)))
+
+
+def _has_text(values: Collection[Value]) -> bool:
+    return str in set(map(type, values))
 
 
 def hull(domain: Domain) -> Interval | None:
@@ -81,9 +86,9 @@ def hull(domain: Domain) -> Interval | None:
 
 
 def _hull(values: Sequence[Value]) -> Interval | None:
-    numbers = [v for v in values if not isinstance(v, str)]
-    if not numbers or len(numbers) != len(values):
+    if not values or _has_text(values):
         return None
+    numbers = cast("Sequence[int | Fraction]", values)
     return _within_double(Interval(Fraction(min(numbers)), Fraction(max(numbers))))
 
 
@@ -144,8 +149,9 @@ def in_a_row(values: Sequence[Value | None]) -> tuple[int, int] | None:
     """
     if set(map(type, values)) != {int}:
         return None
-    whole = sorted(v for v in values if isinstance(v, int))
-    return (whole[0], whole[-1]) if whole == list(range(whole[0], whole[0] + len(whole))) else None
+    whole = cast("Sequence[int]", values)
+    first, last = min(whole), max(whole)
+    return (first, last) if last - first + 1 == len(whole) == len(set(whole)) else None
 
 
 # --- arithmetic ---------------------------------------------------------------------------------------------------

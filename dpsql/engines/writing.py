@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import cast
 
 from dpsql.core.domains import Value
 from dpsql.core.errors import error
@@ -75,6 +76,17 @@ def value(cell: object, sqltype: SqlType) -> Value:
         raise error(901, "a public value has no place in a domain")
     exact = Fraction(cell)
     return int(exact) if exact.denominator == 1 else exact
+
+
+def values(cells: Sequence[object], sqltype: SqlType) -> Sequence[Value | None]:
+    """Values of a column; most are what was read, which one look at their types tells."""
+    kinds = set(map(type, cells))
+    if kinds <= _AS_READ or (kinds <= {*_AS_READ, str} and not sqltype.is_decimal):
+        return cast("Sequence[Value | None]", cells)
+    return [None if cell is None else value(cell, sqltype) for cell in cells]
+
+
+_AS_READ = frozenset((int, bool, type(None)))
 
 
 def literal(number: Value) -> str:

@@ -102,7 +102,7 @@ def _numbers(scalar: Scalar, target: SqlType) -> tuple[Domain, bool]:
     if isinstance(scalar.domain, Categories) and (scalar.integral or scalar.sqltype.is_boolean):
         values, held = [int(v) for v in scalar.domain.values if not isinstance(v, str)], target.range or bounds
         least, most = math.ceil(held.lower), math.floor(held.upper)
-        kept = [v for v in values if least <= v <= most]
+        kept = values if least <= min(values) and max(values) <= most else [v for v in values if least <= v <= most]
         return (domains.categories(kept), len(kept) == len(values)) if kept else (UNBOUNDED, False)
     if target.is_float:
         return bounds, True

@@ -64,6 +64,22 @@ SPELLINGS: dict[str, Callable[..., exp.Expression]] = {
 Found = TypeVar("Found", bound=exp.Expression)
 _PLAIN = frozenset((str, bool, type(None)))
 """Types of the parts of a node that are none."""
+_LEAVES = frozenset((exp.Identifier, exp.Literal, exp.Boolean, exp.Null))
+"""Nodes that have no others below: about half of a tree."""
+
+
+def children(node: exp.Expression) -> list[exp.Expression]:
+    """The nodes directly below a node, in order."""
+    found: list[exp.Expression] = []
+    if type(node) in _LEAVES:
+        return found
+    for value in node.args.values():
+        kind = type(value)
+        if kind is list:
+            found += [part for part in value if isinstance(part, exp.Expression)]
+        elif kind not in _PLAIN and isinstance(value, exp.Expression):
+            found.append(value)
+    return found
 
 
 def every(tree: exp.Expression, *kinds: type[Found]) -> list[Found]:
@@ -77,12 +93,8 @@ def every(tree: exp.Expression, *kinds: type[Found]) -> list[Found]:
     for node in waiting:
         if isinstance(node, kinds):
             found.append(node)
-        for value in node.args.values():
-            kind = type(value)
-            if kind is list:
-                waiting += [part for part in value if isinstance(part, exp.Expression)]
-            elif kind not in _PLAIN and isinstance(value, exp.Expression):
-                waiting.append(value)
+        if type(node) not in _LEAVES:
+            waiting += children(node)
     return found
 
 

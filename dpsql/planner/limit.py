@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
+from typing import cast
 
 from dpsql.aggregates.base import Limits
 from dpsql.aggregates.record import Aggregate
@@ -151,7 +152,7 @@ def _wires(values: tuple[domains.Value, ...], scalar: Scalar, as_text: bool) -> 
     kinds = set(map(type, values))
     whole = scalar.sqltype.is_integer and not as_text
     if kinds <= {str, bool} or (whole and kinds <= _AS_THEY_ARE):
-        return tuple(v for v in values if isinstance(v, int | str))
+        return cast("tuple[KeyValue, ...]", values)
     # numbers that differ may be one in the type of the key: 16777217 and 16777216 as FLOAT
     return tuple(dict.fromkeys(wire(v, scalar, as_text) for v in values))
 

@@ -23,7 +23,7 @@ from dpsql.engines.duckdb import fetch
 from dpsql.engines.duckdb.dialect import measured, portable
 from dpsql.engines.duckdb.loading import load
 from dpsql.engines.duckdb.locked import connect, ending, lock, one_select, run
-from dpsql.engines.writing import name, value
+from dpsql.engines.writing import name, values
 from dpsql.expressions.buckets import MACRO
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema
@@ -289,7 +289,7 @@ class Sandbox(Walled):
             return None
         if len(rows) > MOST_CATEGORIES:
             return None
-        return [tuple(None if c is None else value(c, t) for c, t in zip(row, types, strict=True)) for row in rows]
+        return list(zip(*map(values, zip(*rows, strict=True), types), strict=True))
 
     def tried(self, sql: str, tables: Sequence[PublicTable]) -> tuple[Typed, ...]:
         """The columns that a question has over tables of these names and columns, which are forgotten again. Raises 106.

@@ -169,7 +169,7 @@ def spelled(value: Hashable, known: Mapping[str, str] = _NONE) -> str:
         if part is _END:
             found.append(")")
         elif type(part) is tuple and _PLAIN.issuperset(map(type, part)):
-            found.append(f"({''.join(map(_plain, part))})")
+            found.append(f"({_all_plain(part)})")
         elif isinstance(part, Node | tuple):
             found.append(f"{type(part).__name__}(" if isinstance(part, Node) else "(")
             waiting += [_END, *reversed(_named(part, names))]
@@ -186,6 +186,12 @@ _PLAIN = frozenset((int, bool, str, type(None), Fraction))
 
 def _plain(part: object) -> str:
     return f"{len(part)}:{part}" if isinstance(part, str) else f"{part!r};"
+
+
+def _all_plain(parts: tuple[object, ...]) -> str:
+    if str in set(map(type, parts)):
+        return "".join(map(_plain, parts))
+    return ";".join((*map(repr, parts), ""))
 
 
 def _named(part: Node | tuple[object, ...], names: Mapping[str, str]) -> tuple[object, ...]:

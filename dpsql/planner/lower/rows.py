@@ -83,7 +83,7 @@ def only_declared(keys: tuple[GroupKey, ...]) -> Node | None:
 
 def _among(key: Node, values: tuple[KeyValue, ...]) -> Node:
     """The condition that a key, in the form in which it travels, is one of some values."""
-    listed = [v for v in values if v is not None]
+    listed = [v for v in values if v is not None] if None in values else values
     inside: Node = Literal(False, BOOLEAN)
     row = in_a_row(listed) if len(listed) > 2 else None
     if row is not None:

@@ -58,11 +58,11 @@ def decorrelate(
 ) -> tuple[exp.Select, list[Correlated]]:
     """A private SELECT whose correlated scalar subqueries are columns of joined sources, and those sources."""
     waiting = [n for part in ("where", "expressions") for n in _subqueries(select.args.get(part))]
+    if not waiting:
+        return select, []
     aggregated = select.args.get("group") is not None or any(
         is_aggregate(p) for e in select.expressions for p in parts_of(e)
     )
-    if not waiting:
-        return select, []
     outer = [(s.name.lower(), shown_names(statement, s)) for s in sources.values()]
     found: list[Correlated] = []
     values: dict[int, exp.Expression] = {}

@@ -84,7 +84,8 @@ def _values(leaf: Scalar, keys: Sequence[Scalar], conditions: Sequence[Scalar]) 
         case Interval() as bounds if sqltype.is_integer or sqltype == DATE:
             listed = domains.integers(bounds)
             more = _beyond(bounds, keys, conditions) if listed is not None else ()
-            return _one_by_one(tuple(sorted({*_whole(listed.values), *more})), leaf) if listed else None
+            values = listed.values if listed is not None else ()
+            return _one_by_one(tuple(sorted({*_whole(values), *more})) if more else values, leaf) if values else None
         case Interval() as bounds if sqltype == TIMESTAMP:
             return _times(bounds, leaf, (*keys, *conditions))
     return None

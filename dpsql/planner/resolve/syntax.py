@@ -10,13 +10,16 @@ from dpsql.aggregates.registry import BY_SPELLING
 from dpsql.core.errors import Error
 from dpsql.core.spans import span_of
 from dpsql.planner import calls
-from dpsql.planner.calls import every, is_unnest
+from dpsql.planner.calls import children, every, is_unnest
 from dpsql.planner.grammar import END_NAMES, OF_PEOPLE
 
 
 def is_query(node: exp.Expression) -> bool:
     """True if a node is a query inside an expression: a subquery, EXISTS, or IN over one."""
-    return isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.SetOperation) or bool(node.args.get("query"))
+    return isinstance(node, _QUERIES) or bool(node.args.get("query"))
+
+
+_QUERIES = (exp.Subquery, exp.Exists, exp.Select, exp.SetOperation)
 
 
 def parts_of(node: exp.Expression) -> Iterator[exp.Expression]:
@@ -29,7 +32,7 @@ def parts_of(node: exp.Expression) -> Iterator[exp.Expression]:
             if part.args.get("query") and isinstance(part.this, exp.Expression):
                 waiting.append(part.this)
             continue
-        waiting += reversed([child for child in part.iter_expressions() if isinstance(child, exp.Expression)])
+        waiting += reversed(children(part))
 
 
 def unnests(select: exp.Select) -> list[exp.Expression]:
