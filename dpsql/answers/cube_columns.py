@@ -33,13 +33,11 @@ _LEVEL = Fraction(95, 100)
 class CubeNumber:
     """A number of each group that is shown: the cells that it is the sum of, with their signs.
 
-    cells     (statistic, cell, weight)
-    variance  [quanta^2]
+    cells  (statistic, cell, weight)
     """
 
     statistic: Statistic
     cells: tuple[tuple[int, int, float], ...]
-    variance: Fraction
 
 
 @dataclass(slots=True)
@@ -82,14 +80,12 @@ class Columns:
         return list(self.numbers).index(key)
 
     def _number(self, kind: OfCube, place: int, value: Scalar | None, total: Statistic | None) -> CubeNumber:
-        rows = self._variance(0, 0)
         if kind == "count" and value is not None:
             weight = self._statistics[place].weights[1]
-            without = self._variance(place, 1) / weight**2
-            return CubeNumber(Rows(counted_rows(value, None)), ((0, 0, 1), (place, 1, -1 / weight)), rows + without)
+            return CubeNumber(Rows(counted_rows(value, None)), ((0, 0, 1), (place, 1, -1 / weight)))
         if kind == "centred" and total is not None:
-            return CubeNumber(total, ((place, 0, 1),), self._variance(place, 0))
-        return CubeNumber(Rows(None), ((0, 0, 1),), rows)
+            return CubeNumber(total, ((place, 0, 1),))
+        return CubeNumber(Rows(None), ((0, 0, 1),))
 
     def _variance(self, place: int, cell: int) -> Fraction:
         return self.view.variance(self._statistics[place], cell)
@@ -108,7 +104,9 @@ class Columns:
     def _measure(self, place: int, number: CubeNumber) -> NoisyStatistic:
         limits = Limits(self.view.cube.rows, self.view.cube.rows)
         sensitivity = number.statistic.sensitivity(limits)
-        return NoisyStatistic(f"m{place}", number.statistic, sensitivity, RoundedGaussian(number.variance), NO_LOSS)
+        groups = self.view.groups(*((self._statistics[i], cell, weight) for i, cell, weight in number.cells))
+        noise = RoundedGaussian(groups.variance([1] * len(groups.kept)), groups)
+        return NoisyStatistic(f"m{place}", number.statistic, sensitivity, noise, NO_LOSS)
 
     def cells(self, coefficients: Sequence[Floats]) -> tuple[Column[int], ...]:
         """The numbers of every group, rounded."""

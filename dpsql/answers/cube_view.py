@@ -11,6 +11,7 @@ from statistics import NormalDist
 import numpy as np
 
 from dpsql.accounting.cubes import CubeStatistic, StoredCube
+from dpsql.mechanisms.cube_noise import GroupsOff
 from dpsql.mechanisms.helmert import Floats
 from dpsql.mechanisms.residual import read_off
 
@@ -31,11 +32,14 @@ class View:
     places: tuple[tuple[int, ...], ...]
     allowed: Mapping[int, frozenset[int]]
 
+    def groups(self, *cells: tuple[CubeStatistic, int, float]) -> GroupsOff:
+        """Groups of numbers that are each a sum of cells of statistics, with these weights."""
+        parts = [(one.residual, Fraction(weight * one.weights[cell]) ** 2) for one, cell, weight in cells]
+        return GroupsOff(tuple(parts), tuple(None if w is None else tuple(w) for w in self.weights), self.kept)
+
     def variance(self, statistic: CubeStatistic, cell: int) -> Fraction:
         """Of each number of a statistic's cell: the same for all of them [quanta^2]."""
-        shape = self.cube.shape
-        of_one = [[1.0, *[0.0] * (shape[i] - 1)] if i in self.kept else w for i, w in enumerate(self.weights)]
-        return statistic.residual.variance(of_one) * statistic.weights[cell] ** 2
+        return self.groups((statistic, cell, 1)).variance([1] * len(self.kept))
 
     @property
     def involved(self) -> frozenset[int]:

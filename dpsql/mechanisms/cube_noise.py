@@ -28,13 +28,39 @@ _ABOVE = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
+class GroupsOff:
+    """Groups that are read off a cube together.
+
+    parts    of what each of their numbers is made: the variances, and the square of the weight
+    weights  of the values of each axis; None: it is summed
+    kept     the axes whose values are told apart
+    """
+
+    parts: tuple[tuple[Residual, Fraction], ...]
+    weights: tuple[tuple[float, ...] | None, ...]
+    kept: tuple[int, ...]
+
+    def variance(self, values: Sequence[int]) -> Fraction:
+        """Of the sum of the groups with so many values of each axis that is kept: by (2) of residual.py, whichever values these are."""
+        chosen = dict(zip(self.kept, values, strict=True))
+        shape = self.parts[0][0].shape
+        weights = [
+            [1.0] * chosen[i] + [0.0] * (shape[i] - chosen[i]) if i in chosen else own
+            for i, own in enumerate(self.weights)
+        ]
+        return sum((residual.variance(weights) * square for residual, square in self.parts), Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
 class RoundedGaussian(AdditiveDefaults):
     """Gaussian noise of a known variance, rounded to a whole number: what is in a cell that was read off, and never drawn as one.
 
     variance  [quanta^2]
+    groups    that it is read off with: their noise is not independent
     """
 
     variance: Fraction
+    groups: GroupsOff | None = None
 
     @property
     def sigma(self) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, exp, hypot, log, log2, sqrt
+from math import ceil, exp, hypot, log, log2, prod, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -15,6 +15,7 @@ from dpsql.core.errors import error
 from dpsql.core.events import Event
 from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.additive import AdditiveDefaults, AdditiveNoise, Floats, check_copies
+from dpsql.mechanisms.cube_noise import RoundedGaussian
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import NoiseSource
@@ -38,6 +39,24 @@ def summed(noise: AdditiveNoise, count: int) -> AdditiveNoise | None:
     if isinstance(noise, DiscreteGaussian):
         return DiscreteGaussian(count * noise.sigma_squared + Fraction(count - 1, 12))
     return SummedLaplace(noise.scale, count) if isinstance(noise, DiscreteLaplace) else None
+
+
+def of_total(noise: AdditiveNoise, count: int, values: Sequence[int]) -> AdditiveNoise | None:
+    """The noise of the sum of `count` released groups; None where it is not known.
+
+    noise   of one of them
+    values  of each key, how many values they have
+
+    Why  what is bought for groups has independent noise in each. Of what is read off a cube the noise of groups goes together; where
+         they have all combinations of some values, their sum is a sum of the cube's cells like any other, rounded once for each
+    """
+    if isinstance(noise, RoundedGaussian) and count > 1:
+        if noise.groups is None or prod(values) != count:
+            return None
+        return RoundedGaussian(noise.groups.variance(values) + Fraction(count - 1, 12))
+    if isinstance(noise, SummedLaplace):
+        return replace(noise, count=count * noise.count)
+    return summed(noise, count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,13 +182,15 @@ class Listing:
 class PostQuery:
     """The query over released and public tables that makes the answer.
 
-    sql         over tables named as the blocks; its last column is the released row's number where `traced`
+    sql         over tables named as the blocks; its last column is the released row's number where `traced`; of `totals` a list
+                of these
     plain_sql   the statement as the caller wrote it, without our clauses: what columns are named after; None where it is
                 named after itself
     public      declared public tables that it reads
     direct      for each output column the released column that it shows unchanged, or None
     computed    for each output column its text over a redrawn table, where it is computed from one row of a release; or None
-    release     the block whose rows it shows one by one, or None
+    release     the block whose rows it shows one by one, or adds up, or None
+    totals      whether each row adds up rows of the release: `direct` and `computed` are then of the sums
     listing     the same question, where it computes nothing; or None
     notes       what is to be known of the answer, by the text alone
     written     the statement for people, where it holds what only dpsql knows and `plain_sql` does not; or None
@@ -211,6 +213,7 @@ class PostQuery:
     listing: Listing | None = None
     written: str | None = None
     notes: tuple[str, ...] = ()
+    totals: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,14 +150,16 @@ class SideTable:
 
 def beside(asked: Release, key_types: dict[str, SqlType], level: Fraction) -> tuple[SideTable, ...]:
     """The tables that a statement may read beside a released one."""
-    ends, redrawn = intervals_table(asked.name), redrawn_table(asked.name)
+    ends, again = intervals_table(asked.name), redrawn_table(asked.name)
     shown, columns = _end_columns(asked), _columns(asked, key_types)
     return (
         SideTable(ends, _without_rows(ends, shown), lambda noisy, found: PublicTable(ends, shown, _ends(found))),
         SideTable(
-            redrawn,
-            _without_rows(redrawn, columns),
-            lambda noisy, found: PublicTable(redrawn, columns, _redrawn(asked, noisy, key_types, level)),
+            again,
+            _without_rows(again, columns),
+            lambda noisy, found: PublicTable(
+                again, columns, redrawn(asked, noisy, key_types, level, draws_of(noisy.groups))
+            ),
         ),
     )
 
@@ -193,11 +195,10 @@ def draws_of(groups: int) -> int:
     return most if most >= LEAST_DRAWS else 0
 
 
-def _redrawn(
-    asked: Release, noisy: NoisyTable, key_types: dict[str, SqlType], level: Fraction
+def redrawn(
+    asked: Release, noisy: NoisyTable, key_types: dict[str, SqlType], level: Fraction, draws: int
 ) -> tuple[Sequence[object], ...]:
-    """The released table, draw after draw; what is chosen of a histogram stays as it is, and has no interval from here."""
-    draws = draws_of(noisy.groups)
+    """The columns of a released table, draw after draw; what is chosen of a histogram stays as it is, and has no interval from here."""
     starts = asked.cell_starts
     additive = starts[len(asked.measures)]
     spread = points(max(1, additive), max(1, draws))

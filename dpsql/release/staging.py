@@ -163,13 +163,25 @@ class Staged:
             self.load(part)
         return self._sandbox.run(post_query.sql)
 
-    def computed(self, post_query: PostQuery, types: Sequence[str]) -> ComputedIntervals | None:
+    def accuracies(self, post_query: PostQuery, types: Sequence[str], rows: Sequence[object]) -> Accuracies:
+        """The intervals of the result.
+
+        rows  of each, the place of the released row that it shows; of totals the places of those that it adds up
+        """
+        if not post_query.totals or post_query.release is None:
+            tables = {name: self.estimated(part) for name, part in self._parts.items()}
+            return Accuracies(tables, post_query.direct, rows, self._computed(post_query, types))
+        from dpsql.release.adding_up import added_up
+
+        part = self._parts[post_query.release]
+        found, wanted = added_up(part.release, self._cells(part), rows), _wanted(post_query, types)
+        again = redrawn_table(post_query.release)
+        computed = ComputedIntervals(self._sandbox, lambda: found.redrawn(LEVEL), again, wanted) if wanted else None
+        return Accuracies({part.release.name: found.estimated(LEVEL)}, post_query.direct, range(len(rows)), computed)
+
+    def _computed(self, post_query: PostQuery, types: Sequence[str]) -> ComputedIntervals | None:
         """The intervals of what the result computes from the rows of one release; None where it computes nothing."""
-        wanted = {
-            i: text
-            for i, (text, sqltype) in enumerate(zip(post_query.computed, types, strict=False))
-            if text is not None and (found := parse_type(sqltype)) is not None and found.is_number
-        }
+        wanted = _wanted(post_query, types)
         release = post_query.release
         if not wanted or release is None or release not in self._parts or release not in self.noisy:
             return None
@@ -178,6 +190,15 @@ class Staged:
         redrawn = next(table for table in beside(part, names, LEVEL) if table.name == redrawn_table(release))
         noisy, estimated = self.noisy[release], self._estimated[release]
         return ComputedIntervals(self._sandbox, lambda: redrawn.make(noisy, estimated), redrawn.name, wanted)
+
+
+def _wanted(post_query: PostQuery, types: Sequence[str]) -> dict[int, str]:
+    """By its place, the text of each number that is computed over a redrawn table."""
+    return {
+        i: text
+        for i, (text, sqltype) in enumerate(zip(post_query.computed, types, strict=False))
+        if text is not None and (found := parse_type(sqltype)) is not None and found.is_number
+    }
 
 
 def there(asked: Release, noisy: NoisyTable) -> NoisyTable:

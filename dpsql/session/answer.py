@@ -283,15 +283,12 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
     post_query = held.plan.plan.post_query
     sandbox.still_there(post_query.public)
     sandbox.need(post_query.public)
-    tables = {part.release.name: staged.estimated(part) for part in held.plan.releases}
     rows = staged.rows(post_query)
     sandbox.still_there(post_query.public)
     accuracy = Accuracies.nothing(len(columns), len(rows))
-    if post_query.traced:
+    if post_query.traced or post_query.totals:
         positions, rows = rows.columns[-1], ResultRows(rows.columns[:-1])
-        accuracy = Accuracies(
-            tables, post_query.direct, positions, staged.computed(post_query, [sqltype for _, sqltype in columns])
-        )
+        accuracy = staged.accuracies(post_query, [sqltype for _, sqltype in columns], positions)
     count = len(held.missing)
     paid = bool(held.missing or held.tables)
     public = {*post_query.public, *(name for one in held.plan.bounds for name in one.public)}

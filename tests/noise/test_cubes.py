@@ -6,7 +6,7 @@ Each bound is wrong with a probability of at most 6 * 10^-9; the planted fault i
 from __future__ import annotations
 
 from fractions import Fraction
-from math import sqrt
+from math import prod, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,12 @@ from dpsql.core.columns import Column, whole
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import DOUBLE
 from dpsql.mechanisms import helmert
-from dpsql.mechanisms.cube_noise import RoundedGaussian
+from dpsql.mechanisms.cube_noise import GroupsOff, RoundedGaussian
 from dpsql.mechanisms.reach import largest_rho
 from dpsql.mechanisms.residual import Residual, Weights, read_off, residual, subsets
 from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.mechanisms.source import SystemNoise
+from dpsql.mechanisms.summed import SummedLaplace, of_total
 from tests.noise.eps_lower import eps_lower
 from tests.noise.test_reused_error_bars import term
 
@@ -126,6 +127,40 @@ def test_bars_of_numbers_and_ratios_cover_as_often_as_they_say(question: str, me
         ends = estimate.column((t.astype(int).tolist(), n.astype(int).tolist()), noise, LEVEL).intervals
         found = [one is not None and one[0] <= wanted <= one[1] for one in ends]
         assert BELOW < np.mean(found) < ABOVE
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("values", [(3, 2), (2, 1), (3, 1), (2, 2)])
+def test_bars_of_totals_cover_as_often_as_they_say(values: tuple[int, int]) -> None:
+    """Of groups that are read off and rounded each by itself, and added up then."""
+    made, rows = residual(SHAPE, 2, Fraction(1, 20_000), 1), [900, 1100, 1000, 4000, 1500, 2500]
+    groups = GroupsOff(((made, Fraction(1)),), (None, None), (0, 1))
+    noise = of_total(RoundedGaussian(groups.variance([1, 1]), groups), values[0] * values[1], values)
+    assert noise is not None
+    runs = ManyTimes(DRAWS).all_of(made, rows)
+    found = np.array([np.rint(read_off(run.reshape(SHAPE), [None, None], [0, 1])) for run in runs]).reshape(-1, *SHAPE)
+    off = (
+        found[:, : values[0], : values[1]].sum(axis=(1, 2))
+        - np.array(rows).reshape(SHAPE)[: values[0], : values[1]].sum()
+    )
+    assert BELOW < np.mean(np.abs(off) <= noise.half_width(LEVEL)) < ABOVE
+
+
+@pytest.mark.parametrize("values", [(3, 2), (2, 1)])
+def test_totals_of_groups_as_if_they_were_independent_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, values: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(GroupsOff, "variance", lambda self, values: prod(values) * self.parts[0][0].of_marginal({0, 1}))
+    with pytest.raises(AssertionError):
+        test_bars_of_totals_cover_as_often_as_they_say(values)
+
+
+def test_groups_that_are_no_combination_of_values_have_no_noise_that_is_known() -> None:
+    groups = GroupsOff(((residual(SHAPE, 2, Fraction(1, 200), 1), Fraction(1)),), (None, None), (0, 1))
+    noise = RoundedGaussian(groups.variance([1, 1]), groups)
+    assert of_total(noise, 3, (2, 2)) is None and of_total(noise, 1, (1, 1)) == noise
+    assert of_total(RoundedGaussian(Fraction(9)), 2, (2, 1)) is None
+    assert of_total(SummedLaplace(Fraction(5), 3), 2, (1, 2)) == SummedLaplace(Fraction(5), 6)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from dpsql.sql.trees import rewritten
 from tests.support.trees import told
 
 _QUOTED = re.compile(r'"([a-z_][a-z0-9_]*)"')
-_ROW = re.compile(r", release_\d+\.release_row AS release_row")
+_ROW = re.compile(r", (?:release_\d+\.release_row|LIST\(grouped\.release_row\)) AS release_row|, release_row(?=\))")
 _CLAMP = re.compile(r" in (\[-?\d+, -?\d+\]) \* ([\d/]+)")
 _DOUBLE = re.compile(r"CAST\((-?[\d.]+) AS DOUBLE\)")
 _POWER = re.compile(r" \^ (\d+)")

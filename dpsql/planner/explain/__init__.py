@@ -129,6 +129,8 @@ def _computed(compiled: Compiled) -> list[str]:
     post_query = compiled.plan.post_query
     if not any(r.parts for r in compiled.plan.releases):
         return []
+    if post_query.totals:
+        return ["  its rows add up released ones: their intervals are those of the sums"]
     if not post_query.traced:
         return ["  its rows are computed from released ones: without intervals"]
     told = post_query.computed or (None,) * len(post_query.direct)

@@ -38,6 +38,7 @@ from dpsql.planner.resolve.rows_of_people import rows_of_people
 from dpsql.planner.resolve.sources import check_tables
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement, total_text
 from dpsql.planner.resolve.syntax import without_own_functions
+from dpsql.planner.resolve.totals import totals
 from dpsql.schema.model import Column, Schema, Table
 
 
@@ -130,6 +131,10 @@ def _post_query(statement: Statement, found: Public, plain: str) -> PostQuery:
     rows = listing(tree, found.release, found.direct) if found.release is not None else None
     numbered = found.release is not None and traced(tree, found.release)
     public, _ = statement.reads(tree)
+    if found.release is None and (sums := totals(tree)) is not None:
+        texts = tuple(total_text(node) if node is not None else None for node in sums.computed)
+        text, name = statement.text(tree), sums.release
+        return PostQuery(text, plain, public, sums.direct, False, computed=texts, release=name, totals=True)
     if not numbered or found.release is None:
         return PostQuery(statement.text(tree), plain, public, found.direct, numbered)
     block = next(b for b in statement.blocks if b.name == found.release)

@@ -134,6 +134,46 @@ def test_bars_are_those_of_the_cube(session: Session) -> None:
         assert error is not None and abs(error - float(str(told[keys]))) <= 0.5
 
 
+def test_totals_have_the_error_of_the_sum_that_they_are(session: Session) -> None:
+    """Of all sites the noise is that of the total itself, beside the rounding of three groups; of two of them it is wider."""
+    told = {row[0]: float(str(row[2])) for row in session.execute(PATIENTS).rows}
+    *_, whole = (
+        one[-1] for one in session.execute("SELECT COUNT(*) FROM patient GROUP BY ROLLUP (site) ORDER BY 1").accuracy
+    )
+    assert whole is not None and (whole.high - whole.low) / 2 == pytest.approx(told[""], abs=1)
+    part = session.execute("SELECT COUNT(*) FROM patient WHERE site <= 2 GROUP BY ROLLUP (site) ORDER BY 1").errors()[0]
+    alone = session.execute("SELECT COUNT(*) FROM patient WHERE site <= 2").errors()[0]
+    assert part is not None and alone is not None and abs(part - alone) <= 1 < alone - told[""]
+
+
+BOUGHT = "/* dpsql: cube=off */ SELECT site, female, COUNT(*), SUM(income), AVG(income), COUNT(weight) / COUNT(*) FROM patient"
+
+
+def test_totals_of_what_is_bought_have_errors(session: Session) -> None:
+    answer = session.execute(f"{BOUGHT} GROUP BY CUBE (site, female) ORDER BY 1, 2 LIMIT 100")
+    by_keys = {row[:2]: one[2:] for row, one in zip(answer.rows, answer.accuracy, strict=True) if row[1] is not None}
+    by_all = {row[0]: one[2:] for row, one in zip(answer.rows, answer.accuracy, strict=True) if row[1] is None}
+    for row, one in zip(answer.rows, answer.accuracy, strict=True):
+        assert one[:2] == (None, None)
+        for value, accuracy in zip(row[2:], one[2:], strict=True):
+            assert accuracy is not None and accuracy.low <= float(str(value)) <= accuracy.high
+    finest, whole = by_keys[1, True], by_all[None]
+    for place in (0, 1):
+        narrow, wide = finest[place], whole[place]
+        assert narrow is not None and wide is not None
+        # nine groups: three times the error, where noise is Gaussian; fewer for the tails of Laplace
+        assert 2 < (wide.ends[1] - wide.ends[0]) / (narrow.ends[1] - narrow.ends[0]) < 3.1
+
+
+def test_a_total_that_leaves_out_a_group_has_no_interval() -> None:
+    people = [(i, 1 if i < 890 else 2, *row[2:]) for i, row in enumerate(PEOPLE)]
+    with closing(clinic_data(GUARDED, {**DATA, "patient": people}).session(ZeroNoise())) as opened:
+        opened.execute(PATIENTS)
+        answer = opened.execute("SELECT site, female, city, COUNT(*) FROM patient GROUP BY ROLLUP (site, female, city)")
+        shown = {row[:3]: one[-1] for row, one in zip(answer.rows, answer.accuracy, strict=True)}
+        assert shown[2, None, None] is None and shown[1, True, "a"] is not None
+
+
 def test_what_is_bought_although_a_cube_answers_it_says_so(session: Session) -> None:
     sql = "SELECT site, COUNT(*) FROM patient GROUP BY site"
     (note,) = [n for n in session.explain(f"EXPLAIN /* dpsql: epsilon=5 */ {sql}").splitlines() if "although" in n]

@@ -271,7 +271,7 @@ release_0: the number of rows, for each site and female
     one person changes l0 1, linf 1, l1 1, l2^2 1
     discrete Laplace, scale 10; epsilon 0.1
   COUNT(*): 95 % half-width 30
-  its rows are computed from released ones: without intervals
+  its rows add up released ones: their intervals are those of the sums
 price: epsilon 0.1, delta 0 for the statement; free where the answer is stored
 """,
     "SELECT l.plan, (SELECT COUNT(*) FROM person p WHERE p.plan = l.plan) AS n FROM plan l": """
