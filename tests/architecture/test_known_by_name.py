@@ -36,8 +36,7 @@ CLASSES = {
 }
 NAMES = {
     "clients/repl/words.py": "examples of functions that the parser has a form of its own for",
-    "engines/postgres/functions.py": "a dialect's own words for the functions that it has: any other is refused by itself",
-    "engines/postgres/queries.py": "a dialect's own words for the aggregates that are printed: any other is refused by itself",
+    "engines/dialects/functions.py": "dialects' own words for the functions that it has: any other is refused by itself",
     "guard/leaving_out.py": "what a row adds under CASE is worked out again",
     "guard/parts.py": "of a quotient and of NULLIF two operands tell whether it may be NULL where neither of them is",
     "guard/thresholds.py": "undoes arithmetic with constants, to know the column that is compared",

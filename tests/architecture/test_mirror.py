@@ -21,6 +21,7 @@ ROOMS = {
     "clients/server": "tests/clients/server",
     "clients/sqlalchemy": "tests/clients/alchemy",
     "clients/superset": "tests/superset",
+    "engines/dialects": "tests/engines",
     "engines/duckdb": "tests/unit/engines",
     "engines/postgres": "tests/engines",
     "planner/total": "tests/attacks/test_rule_45_checker.py",

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from dpsql.engines.postgres import casts, functions, numbers, queries
-from dpsql.engines.postgres.expressions import RULES
+from dpsql.engines.dialects import casts, functions, queries
+from dpsql.engines.dialects.expressions import RULES
+from dpsql.engines.dialects.words import DialectWords
+from dpsql.engines.postgres.words import PostgresWords
 from tests.engines import conformance
 from tests.support import clinic
 
@@ -39,15 +41,17 @@ def test_without_a_fault_all_are_equal_or_refused(postgres: str) -> None:
 
 def _div_that_rounds_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        numbers, "divided", lambda o, left, right, known: f"floor(({left})::numeric / NULLIF({right}, 0))::bigint"
+        PostgresWords,
+        "divided",
+        lambda words, o, left, right, known: f"floor(({left})::numeric / NULLIF({right}, 0))::bigint",
     )
 
 
 def _truncating(patch: pytest.MonkeyPatch) -> None:
     real = casts._as_integer
 
-    def truncated(value: str, *rest: object) -> str:
-        return real(f"trunc({value})", *rest)  # type: ignore[arg-type]
+    def truncated(words: DialectWords, value: str, *rest: object) -> str:
+        return real(words, f"trunc({value})", *rest)  # type: ignore[arg-type]
 
     patch.setattr(casts, "_as_integer", truncated)
 
@@ -55,19 +59,18 @@ def _truncating(patch: pytest.MonkeyPatch) -> None:
 def _shifted_index(patch: pytest.MonkeyPatch) -> None:
     real = functions._substring
 
-    def shifted(texts: Sequence[str], *rest: object) -> str:
-        return real([texts[0], f"{texts[1]} + 1", *texts[2:]], *rest)  # type: ignore[arg-type]
+    def shifted(words: DialectWords, texts: Sequence[str], *rest: object) -> str:
+        return real(words, [texts[0], f"{texts[1]} + 1", *texts[2:]], *rest)  # type: ignore[arg-type]
 
     patch.setitem(functions.FUNCTIONS, "substring", shifted)  # type: ignore[arg-type]
 
 
 def _raising(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(casts, "_of_double", lambda value, known, target, tries: f"({value})::int::bigint")
+    patch.setattr(casts, "_of_double", lambda words, value, known, target, tries: f"({value})::int::bigint")
 
 
 def _a_point(patch: pytest.MonkeyPatch) -> None:
-    real = casts._as_text
-    patch.setattr(casts, "_as_text", lambda value, known: real(f"({value} + 0.0)", known).replace("trim_scale", ""))
+    patch.setattr(PostgresWords, "digits", lambda words, value, sqltype: f"({value} + 0.0)")
 
 
 def _joins_that_fill(patch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import pytest
 from dpsql.core.domains import Interval
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, VARCHAR, decimal
-from dpsql.engines.postgres import words
 from dpsql.engines.postgres.dialect import DIALECT
 from dpsql.engines.postgres.numbers import LEAST, _rounds_to_zero
+from dpsql.engines.postgres.words import WORDS
 from dpsql.expressions.known import Known, of_type
 from dpsql.planner.total import written
 
@@ -33,12 +33,12 @@ WRITTEN = {
     "t.n // 7": '(("t"."n")::bigint / NULLIF((7::bigint)::bigint, 0))',
     "t.s LIKE 'a\\b%'": """("t"."s" LIKE (E'a\\\\b%'::text COLLATE "C") ESCAPE '')""",
     "CAST(t.d AS BIGINT)": '(round("t"."d"))::bigint',
-    "isnan(t.y)": '("t"."y" = \'NaN\'::float8)',
+    "isnan(t.y)": '("t"."y" = \'nan\'::float8)',
     "t.x IS NOT DISTINCT FROM t.x": '("t"."x" IS NOT DISTINCT FROM "t"."x")',
     "t.y * CAST(0.5 AS DOUBLE)": 'THEN 0::float8 ELSE ("t"."y" * \'0.5\'::float8) END)',
     "t.x * CAST(16.0 AS DOUBLE)": '("t"."x" * \'16.0\'::float8)',
     "TRY_CAST(t.y AS BIGINT)": 'THEN ("t"."y")::bigint END)',
-    f"CASE WHEN {YEARS} THEN date_part('year', t.day) END": 'date_part(\'year\', "t"."day")::bigint END)',
+    f"CASE WHEN {YEARS} THEN date_part('year', t.day) END": '(date_part(\'year\', "t"."day"))::bigint END)',
     "md5($cut)": 'md5((SELECT "cut" FROM pg_temp."dpsql secret"))',
 }
 REFUSED = {
@@ -78,11 +78,11 @@ def test_semi_and_anti_joins_are_conditions() -> None:
 
 
 def test_names_and_constants_cannot_end_early() -> None:
-    assert words.name('A"b') == '"a""b"' and words.text("it's") == "('it''s'::text COLLATE \"C\")"
+    assert WORDS.name('A"b') == '"a""b"' and WORDS.text("it's") == "('it''s'::text COLLATE \"C\")"
     long, other = ("é" * 40 + end for end in "ab")
-    assert len(words.name(long).encode()) < 63 and words.name(long) != words.name(other)
+    assert len(WORDS.name(long).encode()) < 63 and WORDS.name(long) != WORDS.name(other)
     with pytest.raises(Error, match="DPSQL-102"):
-        words.text("a\0b")
+        WORDS.text("a\0b")
 
 
 @pytest.mark.parametrize("operator", ["*", "/"])

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlglot import exp
-
 from dpsql.core.sqltypes import SqlType
-from dpsql.engines.postgres.queries import written
-from dpsql.engines.postgres.words import ENGINE, name, refused
+from dpsql.engines.dialects.queries import written
+from dpsql.engines.postgres.words import WORDS
 from dpsql.plan.checked import Checked
 
 
@@ -17,32 +15,27 @@ from dpsql.plan.checked import Checked
 class PostgresDialect:
     """See base.Dialect. It has no guard: what was not proved total is refused."""
 
-    engine: str = ENGINE
+    engine: str = WORDS.engine
     guards: bool = False
     verbatim: bool = False
 
     def write(self, statement: Checked) -> str:
-        tried = statement.tree.find(exp.Try)
-        if tried is not None:
-            raise refused(
-                f"{_called(tried.this)} of values that may not fit its type", "narrow the bounds of its columns"
-            )
-        return written(statement)
+        return written(WORDS, statement)
 
     def relation(self, table: str) -> str:
-        return name(table)
+        return WORDS.name(table)
 
     def is_nan(self, column: str) -> str:
-        return f"({column} = 'NaN'::float8)"
+        return WORDS.is_nan(column)
 
     def is_infinite(self, column: str, sqltype: SqlType) -> str:
         if sqltype.is_float:
-            return f"({column} IN ('Infinity'::float8, '-Infinity'::float8))"
+            return f"({column} IN ({WORDS.infinities()}))"
         return f"(NOT isfinite({column}))"
 
     def measured(self, column: str, sqltype: SqlType) -> str:
         if sqltype.is_float:
-            return f"(CASE WHEN {column} NOT IN ('NaN'::float8, 'Infinity'::float8, '-Infinity'::float8) THEN {column} END)"
+            return f"(CASE WHEN {column} NOT IN ('NaN'::float8, {WORDS.infinities()}) THEN {column} END)"
         if sqltype.name == "DATE":
             return f"(CASE WHEN isfinite({column}) THEN ({column} - DATE '1970-01-01')::bigint END)"
         if sqltype.name == "TIMESTAMP":
@@ -53,11 +46,6 @@ class PostgresDialect:
 
     def hashed(self, columns: Sequence[str]) -> str:
         return f"sum(hashtext(ROW({', '.join(columns)})::text)::bigint)"
-
-
-def _called(node: exp.Expression) -> str:
-    """Name of what may fail, in a refusal."""
-    return node.name.upper() if isinstance(node, exp.Anonymous) else type(node).__name__
 
 
 DIALECT = PostgresDialect()

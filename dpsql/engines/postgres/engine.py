@@ -16,10 +16,11 @@ from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.base import ExactTable, Kept, RaisedError, integers, key_column
-from dpsql.engines.postgres import words
+from dpsql.engines.dialects.words import is_narrow
 from dpsql.engines.postgres.dialect import DIALECT, PostgresDialect
 from dpsql.engines.postgres.server import Rows, Server, Transaction
 from dpsql.engines.postgres.shown import ShownTables, show, stored_again
+from dpsql.engines.postgres.words import WORDS
 from dpsql.engines.signature import NO_LENGTHS, Digests, Lengths
 from dpsql.engines.writing import value
 from dpsql.plan.tables import PublicTable
@@ -126,13 +127,13 @@ class PostgresEngine:
 
     def public_table(self, table: str) -> PublicTable:
         columns = tuple((c.name, c.sqltype) for c in self._public(table).columns)
-        items = ", ".join(_portable(words.name(column), sqltype) for column, sqltype in columns)
-        rows = self.owner_rows(f"SELECT {items} FROM {words.name(table)}")
+        items = ", ".join(_portable(WORDS.name(column), sqltype) for column, sqltype in columns)
+        rows = self.owner_rows(f"SELECT {items} FROM {WORDS.name(table)}")
         return PublicTable(table, columns, tuple([row[i] for row in rows] for i in range(len(columns))))
 
     def distinct(self, table: str, column: str, limit: int | None = None) -> list[Value]:
         sqltype = next(c.sqltype for c in self._public(table).columns if c.name == column)
-        source = f"SELECT {self.dialect.measured(words.name(column), sqltype)} AS v FROM {words.name(table)}"
+        source = f"SELECT {self.dialect.measured(WORDS.name(column), sqltype)} AS v FROM {WORDS.name(table)}"
         most = "" if limit is None else f" LIMIT {limit}"
         rows = self.owner_rows(f"SELECT DISTINCT v FROM ({source}) AS held WHERE v IS NOT NULL{most}")
         return [value(cell, sqltype) for (cell,) in rows]
@@ -177,7 +178,7 @@ class PostgresEngine:
 
     def _looked(self) -> tuple[str, str]:
         """Counts that the server keeps of writes to the tables: a hint, which comes late and may be lost."""
-        places = ", ".join(f"{words.text(one.relation)}::regclass" for one in self._shown.stored)
+        places = ", ".join(f"{WORDS.text(one.relation)}::regclass" for one in self._shown.stored)
         rows = self._walled(lambda reading: reading.rows(_HINT.format(places)), 707)
         return str(rows[0][0]), str(rows[0][1])
 
@@ -247,5 +248,5 @@ def _told(fault: BaseException, code: int) -> Error:
 
 def _portable(column: str, sqltype: SqlType) -> str:
     """SQL of a value in a form that Python holds exactly, as DuckDB writes it."""
-    plain = words.is_narrow(sqltype) or sqltype.is_float or sqltype.is_boolean or sqltype.is_text
+    plain = is_narrow(sqltype) or sqltype.is_float or sqltype.is_boolean or sqltype.is_text
     return column if plain else f"({column})::text"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import SqlType, parse_type
-from dpsql.engines.postgres import words
 from dpsql.engines.postgres.server import Transaction
+from dpsql.engines.postgres.words import WORDS
 from dpsql.engines.writing import name as quoted
 from dpsql.engines.writing import raise_all, text, too_long, unfit
 from dpsql.plan.tables import PublicTable
@@ -75,9 +75,9 @@ class ShownTables:
     def asked(self, sql: str, bound: Sequence[PublicTable] = ()) -> str:
         """A question with the relations that it reads."""
         held = {table.name.lower() for table in bound}
-        parts = [f"{words.name(table.name)} AS MATERIALIZED ({values(table)})" for table in bound]
+        parts = [f"{WORDS.name(table.name)} AS MATERIALIZED ({values(table)})" for table in bound]
         parts += [
-            f"{words.name(relation)} AS NOT MATERIALIZED ({query})"
+            f"{WORDS.name(relation)} AS NOT MATERIALIZED ({query})"
             for relation, query in self.queries.items()
             if relation.lower() not in held
         ]
@@ -85,7 +85,7 @@ class ShownTables:
 
     def read(self, sql: str) -> list[str]:
         """The tables that a question may read: those on the way to the unit too."""
-        named = (table for relation, tables in self.needs.items() if words.name(relation) in sql for table in tables)
+        named = (table for relation, tables in self.needs.items() if WORDS.name(relation) in sql for table in tables)
         return list(dict.fromkeys(named))
 
 
@@ -192,7 +192,7 @@ def _query(table: Table, stored: StoredTable) -> str:
         assert value is not None
         if column.is_cut and not table.public:
             value = f"CASE WHEN length({value}) > {column.longest} THEN NULL ELSE {value} END"
-        items.append(f"{value} AS {words.name(column.name)}")
+        items.append(f"{value} AS {WORDS.name(column.name)}")
     return f"SELECT {', '.join(items)} FROM {stored.relation}"
 
 
@@ -201,7 +201,7 @@ def _long(table: Table, stored: StoredTable) -> str:
     items = []
     for column in (c for c in table.columns if c.is_cut):
         value = _typed(quoted(names[column.name.lower()][0]), names[column.name.lower()][1], column.sqltype)
-        items.append(f"coalesce(length({value}) > {column.longest}, false) AS {words.name(column.name)}")
+        items.append(f"coalesce(length({value}) > {column.longest}, false) AS {WORDS.name(column.name)}")
     return f"SELECT {', '.join(items)} FROM {stored.relation}"
 
 
@@ -211,19 +211,19 @@ def _alien(table: Table, stored: StoredTable) -> str:
     for column in table.columns:
         held, sqltype = names[column.name.lower()]
         lost = f"{quoted(held)} IS NOT NULL AND {_typed(quoted(held), sqltype, column.sqltype)} IS NULL"
-        items.append(f"count(*) FILTER (WHERE {lost}) AS {words.name(column.name)}")
+        items.append(f"count(*) FILTER (WHERE {lost}) AS {WORDS.name(column.name)}")
     return f"SELECT {', '.join(items)} FROM {stored.relation}"
 
 
 def _with_unit(schema: Schema, table: Table) -> str:
     """A table with the unit's value as its last column, by the references up to it; a row that reaches none does not appear."""
     path = schema.path_to_unit(table)
-    joined, here = f"{words.name(table.name)} AS t0", "t0"
+    joined, here = f"{WORDS.name(table.name)} AS t0", "t0"
     for i, reference in enumerate(path[:-1], start=1):
-        on = " AND ".join(f"{here}.{words.name(c)} = t{i}.{words.name(target)}" for c, target in reference.pairs)
-        joined, here = f"{joined} JOIN {words.name(reference.table)} AS t{i} ON {on}", f"t{i}"
-    items = [f"t0.{words.name(c.name)}" for c in table.columns]
-    return f"SELECT {', '.join(items)}, {here}.{words.name(path[-1].columns[0])} AS {words.name(UNIT_COLUMN)} FROM {joined}"
+        on = " AND ".join(f"{here}.{WORDS.name(c)} = t{i}.{WORDS.name(target)}" for c, target in reference.pairs)
+        joined, here = f"{joined} JOIN {WORDS.name(reference.table)} AS t{i} ON {on}", f"t{i}"
+    items = [f"t0.{WORDS.name(c.name)}" for c in table.columns]
+    return f"SELECT {', '.join(items)}, {here}.{WORDS.name(path[-1].columns[0])} AS {WORDS.name(UNIT_COLUMN)} FROM {joined}"
 
 
 def _hashed(table: Table, stored: StoredTable) -> str:
@@ -272,11 +272,11 @@ def _exact(value: str, found: SqlType | None, target: SqlType) -> str:
         and held.lower <= source.lower
         and source.upper <= held.upper
     ):
-        return words.cast(value, target)
+        return WORDS.cast(value, target)
     rounded = f"round({value}::numeric, {target.scale})"
     most = f"1e{target.width - target.scale}::numeric"
     inside = f"abs({rounded}) < {most}" if target.is_decimal else f"{rounded} BETWEEN {held.lower} AND {held.upper}"
-    return f"(CASE WHEN {inside} THEN {words.cast(rounded, target)} END)"
+    return f"(CASE WHEN {inside} THEN {WORDS.cast(rounded, target)} END)"
 
 
 def _double(value: str, found: SqlType, target: SqlType) -> str | None:
@@ -305,8 +305,8 @@ def values(table: PublicTable) -> str:
     """A query of the rows of a table that holds nothing private."""
     items, arrays = [], []
     for i, ((column, sqltype), cells) in enumerate(zip(table.columns, table.data, strict=True)):
-        items.append(f"{words.cast(f'v{i}', sqltype)} AS {words.name(column)}")
-        arrays.append(f"{words.text(_array(cells))}::text[]")
+        items.append(f"{WORDS.cast(f'v{i}', sqltype)} AS {WORDS.name(column)}")
+        arrays.append(f"{WORDS.text(_array(cells))}::text[]")
     names = ", ".join(f"v{i}" for i in range(len(items)))
     if not items:
         return "SELECT WHERE false"

@@ -1,19 +1,17 @@
-"""Types and names of dpsql as PostgreSQL is told them, and refusals of what it lacks."""
+"""PostgreSQL's words for types, names, constants, operators and lists."""
 
 from __future__ import annotations
 
 import hashlib
 
-from dpsql.core.domains import Interval
-from dpsql.core.errors import Error, error
-from dpsql.core.sqltypes import BIGINT, INTEGER_BITS, SqlType
+from dpsql.core.sqltypes import SqlType
+from dpsql.engines.dialects.words import DialectWords, Side, fits_bigint, is_narrow
+from dpsql.engines.postgres.numbers import floating
 from dpsql.engines.writing import name as quoted
 from dpsql.expressions.known import Known
 
-ENGINE = "PostgreSQL"
 LONGEST = 60
 """[bytes] of a name; PostgreSQL cuts longer ones off at 63, and two could become one."""
-_NARROW = frozenset(set(INTEGER_BITS) - {"HUGEINT", "UBIGINT"})
 _OTHERS = {
     "BOOLEAN": "boolean",
     "DOUBLE": "double precision",
@@ -25,74 +23,116 @@ _OTHERS = {
 }
 
 
-def refused(what: str, hint: str = "ask without it, or of data that DuckDB reads") -> Error:
-    """The refusal of what PostgreSQL has no surely equal form of."""
-    return error(102, f"{what} has no form in {ENGINE} that is surely equal on every value", hint=hint)
+class PostgresWords(DialectWords):
+    """See DialectWords. Whole numbers of up to 64 bits are bigint, wider ones and DECIMAL numeric, which does not overflow."""
+
+    engine = "PostgreSQL"
+    secret = '(SELECT "cut" FROM pg_temp."dpsql secret")'
+    kept = " MATERIALIZED"
+
+    def stored(self, sqltype: SqlType) -> str:
+        if is_narrow(sqltype):
+            return "bigint"
+        if sqltype.is_integer or sqltype.is_decimal:
+            return "numeric"
+        if sqltype.name not in _OTHERS:
+            raise self.refused(f"a value of type {sqltype}")
+        return _OTHERS[sqltype.name]
+
+    def name(self, identifier: str) -> str:
+        """An identifier as PostgreSQL is told it: small letters, since names do not depend on case here, and not too long."""
+        small = identifier.lower()
+        if len(small.encode("utf-8", "backslashreplace")) > LONGEST:
+            small = f"dpsql {hashlib.sha256(small.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"
+        return quoted(small)
+
+    def text(self, value: str) -> str:
+        if "\0" in value:
+            raise self.refused("the character NUL", "write a text without it")
+        doubled = value.replace("'", "''")
+        escaped = "E'" + doubled.replace("\\", "\\\\") + "'" if "\\" in value else f"'{doubled}'"
+        return f'({escaped}::text COLLATE "C")'
+
+    def number(self, digits: str, sqltype: SqlType) -> str:
+        return f"'{digits}'::{self.stored(sqltype)}" if digits[0] == "-" else f"{digits}::{self.stored(sqltype)}"
+
+    def double(self, value: float) -> str:
+        return f"'{value!r}'::float8"
+
+    def cast(self, value: str, sqltype: SqlType) -> str:
+        written = self.stored(sqltype)
+        return f'(({value})::text COLLATE "C")' if written == "text" else f"({value})::{written}"
+
+    def small(self, value: str) -> str:
+        return f"({value})::int"
+
+    def digits(self, value: str, sqltype: SqlType) -> str:
+        return value if is_narrow(sqltype) else f"trim_scale({value})"
+
+    def nearest(self, value: str) -> str:
+        return f"({value})::bigint"
+
+    def rint(self, value: str) -> str:
+        return f"round({value})"
+
+    def rounded(self, value: str, sqltype: SqlType) -> str:
+        return f"round(({value})::numeric, {sqltype.scale})"
+
+    def tried(self, value: str, sqltype: SqlType) -> str:
+        found, most = self.rounded(value, sqltype), f"1e{sqltype.width - sqltype.scale}::numeric"
+        return f"(CASE WHEN abs({found}) < {most} THEN {found} END)"
+
+    def exact(self, operator: str, left: Side, right: Side, known: Known) -> str:
+        if is_narrow(known.sqltype) and not fits_bigint(known):
+            raise self.refused(f"{operator} of {known.sqltype}")
+        held = self.stored(known.sqltype)
+        return f"(({left.text})::{held} {operator} ({right.text})::{held})"
+
+    def divided(self, operator: str, left: str, right: str, known: Known) -> str:
+        """`//` is div, never /, which would give fractions of numeric."""
+        if is_narrow(known.sqltype):
+            sign = "/" if operator == "//" else "%"
+            return f"(({left})::bigint {sign} NULLIF(({right})::bigint, 0))"
+        function = "div" if operator == "//" else "mod"
+        return f"{function}(({left})::numeric, NULLIF(({right})::numeric, 0))"
+
+    def floating(self, operator: str, left: Side, right: Side, result: Known) -> str:
+        return floating(self, operator, left, right, result)
+
+    def shifted(self, value: str, places: str) -> str:
+        return f"(({value})::bigint >> ({places})::int)"
+
+    def later(self, value: str, part: str, amount: str, sqltype: SqlType) -> str:
+        return self.cast(f"{value} + make_interval({part} => ({amount})::int)", sqltype)
+
+    def like(self, value: str, pattern: str, escape: str) -> str:
+        """Without ESCAPE the backslash would escape."""
+        return f"({value} LIKE {self.text(pattern)} ESCAPE {self.text(escape) if escape else repr('')})"
+
+    def is_finite(self, value: str) -> str:
+        return f"isfinite({value})"
+
+    def whole(self, function: str, value: str) -> str:
+        return f"{function}({value})"
+
+    def sum(self, value: str, known: Known) -> str:
+        return f"sum({value})"
+
+    def ordered(self, values: str) -> str:
+        return f"(SELECT array_agg(e ORDER BY e) FROM unnest({values}) AS e)"
+
+    def unnested(self, values: str) -> str:
+        return f"unnest({values})"
+
+    def counted(self, end: str) -> str:
+        return f"ARRAY(SELECT i FROM generate_series(0::bigint, ({end})::bigint - 1) AS i)"
+
+    def picked(self, values: str, place: str) -> str:
+        return f"({values})[LEAST({place}, 2147483647)::int]"
+
+    def mapped(self, values: str, name: str, value: str) -> str:
+        places = f'unnest({values}) WITH ORDINALITY AS held({name}, "dpsql place")'
+        return f'ARRAY(SELECT {value} FROM {places} ORDER BY "dpsql place")'
 
 
-def stored(sqltype: SqlType) -> str:
-    """The type that holds every value of one of dpsql's exactly: whole numbers of up to 64 bits as bigint, wider ones as numeric."""
-    if sqltype.name in _NARROW:
-        return "bigint"
-    if sqltype.is_integer or sqltype.is_decimal:
-        return "numeric"
-    if sqltype.name not in _OTHERS:
-        raise refused(f"a value of type {sqltype}")
-    return _OTHERS[sqltype.name]
-
-
-def is_narrow(sqltype: SqlType) -> bool:
-    """True of what is stored as bigint."""
-    return sqltype.name in _NARROW
-
-
-def name(identifier: str) -> str:
-    """An identifier as PostgreSQL is told it: small letters, since names do not depend on case here, and not too long."""
-    small = identifier.lower()
-    if len(small.encode("utf-8", "backslashreplace")) > LONGEST:
-        small = f"dpsql {hashlib.sha256(small.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"
-    return quoted(small)
-
-
-def text(value: str) -> str:
-    """A text constant; compared by its bytes."""
-    if "\0" in value:
-        raise refused("the character NUL", "write a text without it")
-    doubled = value.replace("'", "''")
-    escaped = "E'" + doubled.replace("\\", "\\\\") + "'" if "\\" in value else f"'{doubled}'"
-    return f'({escaped}::text COLLATE "C")'
-
-
-def cast(value: str, sqltype: SqlType) -> str:
-    """A value in the type that holds another of dpsql's."""
-    written = stored(sqltype)
-    return f'(({value})::text COLLATE "C")' if written == "text" else f"({value})::{written}"
-
-
-def whole(limits: Interval | None, largest: int) -> bool:
-    """True where every value is at most so large, either way."""
-    return limits is not None and -largest <= limits.lower and limits.upper <= largest
-
-
-def fits_bigint(known: Known) -> bool:
-    """True where every value, rounded, is a bigint."""
-    held = BIGINT.range
-    return (
-        known.limits is not None
-        and held is not None
-        and held.lower <= known.limits.lower
-        and known.limits.upper <= held.upper
-    )
-
-
-_FIRST, _LAST = -719_162, 2_932_896
-"""[days] since 1970 of the first day of the year 1 and of the last of the year 9999."""
-_DAY = 86_400_000_000
-"""[microseconds]"""
-
-
-def within_years(known: Known) -> bool:
-    """True of a date or timestamp that is known to be in the years 1 to 9999."""
-    unit = _DAY if known.sqltype.name == "TIMESTAMP" else 1
-    limits = known.limits
-    return limits is not None and _FIRST * unit <= limits.lower and limits.upper < (_LAST + 1) * unit
+WORDS = PostgresWords()

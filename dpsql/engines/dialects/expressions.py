@@ -1,7 +1,8 @@
-"""Expressions of a checked statement in PostgreSQL's words: each node by the rule of its kind, in the types of words.stored."""
+"""Expressions of a checked statement in a dialect's words: each node by the rule of its kind, in the types of DialectWords.stored."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,15 +10,11 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.core.sqltypes import BOOLEAN, DOUBLE, VARCHAR, SqlType, parse_type
-from dpsql.engines.postgres import casts, numbers, words
-from dpsql.engines.postgres.casts import coerced
-from dpsql.engines.postgres.functions import FUNCTIONS
-from dpsql.engines.postgres.numbers import Side
-from dpsql.engines.postgres.words import refused
+from dpsql.engines.dialects import casts
+from dpsql.engines.dialects.functions import FUNCTIONS
+from dpsql.engines.dialects.words import LEAST, DialectWords, Side, fits_bigint, is_narrow, within_years
 from dpsql.expressions.known import NULL, Known, common, integer
 
-SECRET = '(SELECT "cut" FROM pg_temp."dpsql secret")'
-"""Stands for the parameter `$cut`: the secret is in no text and no log (rule 49)."""
 _COMPARISONS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 _DISTINCT = {"NullSafeEQ": "IS NOT DISTINCT FROM", "NullSafeNEQ": "IS DISTINCT FROM"}
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
@@ -27,11 +24,13 @@ _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
 class Writing:
     """One statement that is being written.
 
+    words  of the dialect
     known  by the `id` of a node, what its value can be
     query  writes a query inside an expression
     rules  by the parser's name of a node
     """
 
+    words: DialectWords
     known: Mapping[int, Known]
     query: Callable[[exp.Expression], str]
     rules: Mapping[str, Callable[[Writing, exp.Expression], str]]
@@ -40,19 +39,19 @@ class Writing:
         """An expression. Raises 102."""
         rule = self.rules.get(type(node).__name__)
         if rule is None:
-            raise refused(_named(node))
+            raise self.words.refused(_named(node))
         return rule(self, node)
 
     def of(self, node: exp.Expression) -> Known:
         """Everything that an expression can be."""
         found = self.known.get(id(node))
         if found is None:
-            raise refused(_named(node))
+            raise self.words.refused(_named(node))
         return found
 
     def coerced(self, node: exp.Expression, target: SqlType) -> str:
         """An expression as DuckDB makes a value of another type of it by itself."""
-        return coerced(self.value(node), self.of(node), target)
+        return casts.coerced(self.words, self.value(node), self.of(node), target)
 
     def beside(self, nodes: Sequence[exp.Expression]) -> list[str]:
         """Expressions in the type in which DuckDB compares them."""
@@ -67,8 +66,8 @@ class Writing:
     def _as_numbers(self, nodes: Sequence[exp.Expression]) -> list[str]:
         """A boolean beside whole numbers is 0 or 1."""
         if self.of(nodes[0]).sqltype != BOOLEAN or not all(self.of(node).sqltype.is_integer for node in nodes[1:]):
-            raise refused("a comparison of these types")
-        return [f"({self.value(nodes[0])})::int", *(self.value(node) for node in nodes[1:])]
+            raise self.words.refused("a comparison of these types")
+        return [self.words.small(self.value(nodes[0])), *(self.value(node) for node in nodes[1:])]
 
 
 def _named(node: exp.Expression) -> str:
@@ -82,62 +81,62 @@ def _named(node: exp.Expression) -> str:
 
 def _column(writing: Writing, node: exp.Expression) -> str:
     relation = node.text("table")
-    return f"{words.name(relation)}.{words.name(node.name)}" if relation else words.name(node.name)
+    called = writing.words.name(node.name)
+    return f"{writing.words.name(relation)}.{called}" if relation else called
 
 
 def _literal(writing: Writing, node: exp.Expression) -> str:
     if node.args.get("is_string"):
-        return words.text(node.name)
-    if node.name.isdigit():
-        return f"{node.name}::{words.stored(integer(int(node.name)).sqltype)}"
+        return writing.words.text(node.name)
     if "e" in node.name.lower():
-        return f"'{float(node.name)!r}'::float8"
-    return f"{node.name}::numeric"
+        return writing.words.double(float(node.name))
+    sqltype = integer(int(node.name)).sqltype if node.name.isdigit() else writing.of(node).sqltype
+    return writing.words.number(node.name, sqltype)
 
 
 def _placeholder(writing: Writing, node: exp.Expression) -> str:
     if node.name.lower() != "cut":
-        raise refused("a parameter")
-    return SECRET
+        raise writing.words.refused("a parameter")
+    return writing.words.secret
 
 
 # --- casts ------------------------------------------------------------------------------------------------------------
 
 
-def type_of(node: exp.Expression) -> SqlType:
+def type_of(words: DialectWords, node: exp.Expression) -> SqlType:
     """The type that a cast names."""
     written = node.sql("duckdb")
     found = parse_type("HUGEINT" if written == "INT128" else written)
     if found is None:
-        raise refused(f"a cast to {written}")
+        raise words.refused(f"a cast to {written}")
     return found
 
 
 def _cast(writing: Writing, node: exp.Expression) -> str:
-    target, inner = type_of(node.args["to"]), node.this
-    constant = constant_of(node)
+    words, inner = writing.words, node.this
+    target, constant = type_of(words, node.args["to"]), constant_of(words, node)
     if constant is not None:
-        return f"'{float(constant)!r}'::float8"
+        return words.double(float(constant))
     if isinstance(inner, exp.Literal) and inner.args.get("is_string") and not target.is_text:
-        return _typed_constant(inner.name, target)
-    return casts.cast(writing.value(inner), writing.of(inner), target, isinstance(node, exp.TryCast))
+        return _typed_constant(words, inner.name, target)
+    return casts.cast(words, writing.value(inner), writing.of(inner), target, isinstance(node, exp.TryCast))
 
 
-def _typed_constant(word: str, target: SqlType) -> str:
+def _typed_constant(words: DialectWords, word: str, target: SqlType) -> str:
     if target == DOUBLE and word.lower() == "nan":
-        return "'NaN'::float8"
+        return words.double(math.nan)
     if not target.is_counted:
-        raise refused(f"a constant of type {target}")
+        raise words.refused(f"a constant of type {target}")
     if target.is_temporal and not "0001-01-01" <= word < "9999-12-31 23:59:59.9999995":
-        raise refused("a date outside of the years 1 to 9999")
-    return f"'{word}'::{words.stored(target)}"
+        raise words.refused("a date outside of the years 1 to 9999")
+    return words.cast(f"'{word}'", target)
 
 
-def constant_of(node: exp.Expression) -> Fraction | None:
+def constant_of(words: DialectWords, node: exp.Expression) -> Fraction | None:
     """The value of a constant DOUBLE; None of anything else, and where its digits are too many for one rounding."""
     if isinstance(node, exp.Paren):
-        return constant_of(node.this)
-    if not isinstance(node, exp.Cast) or type_of(node.args["to"]) != DOUBLE:
+        return constant_of(words, node.this)
+    if not isinstance(node, exp.Cast) or type_of(words, node.args["to"]) != DOUBLE:
         return None
     inner, sign = node.this, 1
     if isinstance(inner, exp.Neg):
@@ -156,12 +155,12 @@ def _arithmetic(writing: Writing, node: exp.Expression) -> str:
     operator, known = _ARITHMETIC[type(node).__name__], writing.of(node)
     left, right = node.this, node.expression
     if known.sqltype == DOUBLE:
-        return numbers.floating(operator, _side(writing, left), _side(writing, right), known)
+        return writing.words.floating(operator, _side(writing, left), _side(writing, right), known)
     if writing.of(left).sqltype.is_temporal and operator in "+":
         return _shifted(writing, node, known)
     if not (known.sqltype.is_integer or known.sqltype.is_decimal):
-        raise refused(f"{operator} of {known.sqltype}")
-    return numbers.exact(operator, writing.value(left), writing.value(right), known)
+        raise writing.words.refused(f"{operator} of {known.sqltype}")
+    return writing.words.exact(operator, _operand(writing, left), _operand(writing, right), known)
 
 
 def _shifted(writing: Writing, node: exp.Expression, known: Known) -> str:
@@ -169,55 +168,62 @@ def _shifted(writing: Writing, node: exp.Expression, known: Known) -> str:
     span, start = node.expression, writing.of(node.this)
     called = span.name.lower() if isinstance(span, exp.Anonymous) else ""
     parts = {"to_months": "months", "to_days": "days"}
-    if called not in parts or start.limits is None or known.limits is None or not words.within_years(known):
-        raise refused("a date and a period", "write the date itself")
+    if called not in parts or start.limits is None or known.limits is None or not within_years(known):
+        raise writing.words.refused("a date and a period", "write the date itself")
     (amount,) = span.expressions
-    part = f"make_interval({parts[called]} => ({writing.value(amount)})::int)"
-    return words.cast(f"{writing.value(node.this)} + {part}", known.sqltype)
+    return writing.words.later(writing.value(node.this), parts[called], writing.value(amount), known.sqltype)
+
+
+def _operand(writing: Writing, node: exp.Expression) -> Side:
+    """An operand of an exact type."""
+    return Side(writing.value(node), writing.of(node))
 
 
 def _side(writing: Writing, node: exp.Expression) -> Side:
     """An operand of DOUBLE."""
     text = writing.coerced(node, DOUBLE)
-    return Side(text, writing.of(node), _least(writing, node), constant_of(node))
+    return Side(text, writing.of(node), _least(writing, node), constant_of(writing.words, node))
 
 
 def _least(writing: Writing, node: exp.Expression) -> Fraction:
     """The least that a number can be, either way, if it is not zero."""
-    point, known = constant_of(node), writing.of(node)
+    point, known = constant_of(writing.words, node), writing.of(node)
     if point:
         return abs(point)
     if isinstance(node, exp.Paren | exp.Neg):
         return _least(writing, node.this)
     if not known.sqltype.is_float:
-        return numbers.grid(known.sqltype)
+        return _grid(known.sqltype)
     if isinstance(node, exp.Cast) and not writing.of(node.this).sqltype.is_float:
         # one rounding moves nothing by half of it
-        return numbers.grid(writing.of(node.this).sqltype) / 2
+        return _grid(writing.of(node.this).sqltype) / 2
     if known.limits is not None and (known.limits.lower > 0 or known.limits.upper < 0):
-        return max(min(abs(known.limits.lower), abs(known.limits.upper)), numbers.LEAST)
-    return numbers.LEAST
+        return max(min(abs(known.limits.lower), abs(known.limits.upper)), LEAST)
+    return LEAST
+
+
+def _grid(sqltype: SqlType) -> Fraction:
+    """The least step of an exact type."""
+    return Fraction(1, 10**sqltype.scale) if sqltype.is_decimal else Fraction(1)
 
 
 def _division(writing: Writing, node: exp.Expression) -> str:
     known = writing.of(node)
     if not known.sqltype.is_integer:
-        raise refused(f"% of {known.sqltype}", "cast it to an integer before")
+        raise writing.words.refused(f"% of {known.sqltype}", "cast it to an integer before")
     operator = "//" if isinstance(node, exp.IntDiv) else "%"
-    return numbers.divided(operator, writing.value(node.this), writing.value(node.expression), known)
+    return writing.words.divided(operator, writing.value(node.this), writing.value(node.expression), known)
 
 
 def _right_shift(writing: Writing, node: exp.Expression) -> str:
-    return f"(({writing.value(node.this)})::bigint >> ({writing.value(node.expression)})::int)"
+    return writing.words.shifted(writing.value(node.this), writing.value(node.expression))
 
 
 def _negative(writing: Writing, node: exp.Expression) -> str:
     known = writing.of(node)
-    if not known.sqltype.is_number:
-        raise refused(f"- of {known.sqltype}")
-    if words.is_narrow(known.sqltype) and not words.fits_bigint(known):
-        raise refused(f"- of {known.sqltype}")
-    return f"(- ({writing.value(node.this)})::{words.stored(known.sqltype)})"
+    if not known.sqltype.is_number or (is_narrow(known.sqltype) and not fits_bigint(known)):
+        raise writing.words.refused(f"- of {known.sqltype}")
+    return f"(- {writing.words.cast(writing.value(node.this), known.sqltype)})"
 
 
 def _joined(writing: Writing, node: exp.Expression) -> str:
@@ -242,7 +248,7 @@ def _among(writing: Writing, node: exp.Expression) -> str:
     if node.args.get("query") is not None:
         return f"({writing.value(node.this)} IN ({writing.query(node.args['query'].this)}))"
     value, *listed = writing.beside([node.this, *node.expressions])
-    return f"({value} IN ({', '.join(listed)}))"
+    return writing.words.among(value, listed, writing.of(node.this).sqltype)
 
 
 def _connected(writing: Writing, node: exp.Expression) -> str:
@@ -258,7 +264,7 @@ def _connected(writing: Writing, node: exp.Expression) -> str:
 
 
 def _condition(writing: Writing, node: exp.Expression) -> str:
-    return "NULL::boolean" if isinstance(node, exp.Null) else writing.value(node)
+    return writing.words.cast("NULL", BOOLEAN) if isinstance(node, exp.Null) else writing.value(node)
 
 
 def _tested(writing: Writing, node: exp.Expression) -> str:
@@ -269,12 +275,14 @@ def _tested(writing: Writing, node: exp.Expression) -> str:
 
 
 def _like(writing: Writing, node: exp.Expression) -> str:
-    """LIKE of a constant. Without ESCAPE nothing escapes: to PostgreSQL the backslash would."""
+    """LIKE of a constant; without ESCAPE nothing escapes."""
     inner = node.this if isinstance(node, exp.Escape) else node
     if not isinstance(inner, exp.Like):
-        raise refused(_named(inner), "use LIKE")
-    escape = words.text(node.expression.name) if isinstance(node, exp.Escape) else "''"
-    return f"({writing.coerced(inner.this, VARCHAR)} LIKE {writing.value(inner.expression)} ESCAPE {escape})"
+        raise writing.words.refused(_named(inner), "use LIKE")
+    if not isinstance(inner.expression, exp.Literal):
+        raise writing.words.refused("LIKE of what is no constant")
+    escape = node.expression.name if isinstance(node, exp.Escape) else ""
+    return writing.words.like(writing.coerced(inner.this, VARCHAR), inner.expression.name, escape)
 
 
 # --- choices ----------------------------------------------------------------------------------------------------------
@@ -297,8 +305,8 @@ def _chosen(writing: Writing, node: exp.Expression, sqltype: SqlType) -> str:
 def _first(writing: Writing, node: exp.Expression) -> str:
     """COALESCE, LEAST, GREATEST: both skip NULL here and there."""
     sqltype = writing.of(node).sqltype
-    values = ", ".join(_chosen(writing, part, sqltype) for part in (node.this, *node.expressions))
-    return f"{type(node).__name__.upper()}({values})"
+    values = [_chosen(writing, part, sqltype) for part in (node.this, *node.expressions)]
+    return f"{type(node).__name__.upper()}({', '.join(values)})" if len(values) > 1 else values[0]
 
 
 def _nullif(writing: Writing, node: exp.Expression) -> str:
@@ -312,9 +320,11 @@ def _nullif(writing: Writing, node: exp.Expression) -> str:
 def _called(writing: Writing, node: exp.Expression) -> str:
     rule = FUNCTIONS.get(node.name.lower())
     if rule is None:
-        raise refused(f"{node.name.upper()}()")
+        raise writing.words.refused(f"{node.name.upper()}()")
     args = list(node.expressions)
-    return rule([writing.value(arg) for arg in args], [writing.of(arg) for arg in args], writing.of(node))
+    return rule(
+        writing.words, [writing.value(arg) for arg in args], [writing.of(arg) for arg in args], writing.of(node)
+    )
 
 
 RULES: Mapping[str, Callable[[Writing, exp.Expression], str]] = {

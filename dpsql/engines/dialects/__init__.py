@@ -1,0 +1,1 @@
+"""Dialects: checked statements in the words of engines other than DuckDB."""
