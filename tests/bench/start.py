@@ -14,7 +14,7 @@ from tests.bench.timing import Aim, Times, heading, show
 from tests.clients.repl.terminal import ROOT, Terminal
 from tests.support.copies import unused
 
-AIM = Aim(1.0, " s")
+AIM = Aim(0.8, " s")
 PARTS = (
     ("python alone", "pass"),
     ("import all that connect needs", "import dpsql.clients.dbapi.connection"),

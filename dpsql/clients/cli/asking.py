@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-import dpsql
 from dpsql.clients.cli.complaints import complain
+from dpsql.clients.cli.opening import opened
 from dpsql.clients.terminal.show import FOR_PEOPLE, ResultStyle, show, status
 from dpsql.clients.terminal.statements import TypedStatement, read_text, split
 from dpsql.core.errors import Error, error
@@ -31,7 +31,7 @@ def ask(options: argparse.Namespace) -> int:
     """
     statements = [one for kind, given in options.asked or [("file", "-")] for one in _statements(kind, given)]
     writer = ResultWriter(sys.stdout if sys.stdout is not None else open(os.devnull, "w"), options)  # noqa: SIM115
-    with dpsql.connect(options.schema, analyst=options.analyst, ledger=options.ledger) as connection:
+    with opened(options) as connection:
         for statement in statements:
             try:
                 writer.answer(connection, statement)

@@ -149,8 +149,8 @@ def parser_of_questions() -> argparse.ArgumentParser:
 
 def _session(options: argparse.Namespace) -> int:
     """The session in a terminal; without prompt_toolkit it asks for plain lines."""
-    import dpsql
     from dpsql.clients import repl
+    from dpsql.clients.cli.opening import opened
 
-    with dpsql.connect(options.schema, analyst=options.analyst, ledger=options.ledger) as connection:
+    with opened(options) as connection:
         return repl.run(connection, options.schema, options)
