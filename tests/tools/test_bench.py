@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench import __main__ as bench
-from tests.bench import aims, dashboard, guard, ledgers, statistics
+from tests.bench import aims, cubes, dashboard, growing, guard, ledgers, models, server, statistics, stopwatch
 
 TINY = {
     (statistics, "ROWS"): 1_000,
@@ -22,7 +22,22 @@ TINY = {
     (guard, "SIZES"): (("block", 20, guard.SIZES[0][2]), ("audit", 20, guard.SIZES[1][2])),
     (guard, "DECISIONS"): 2,
     (guard, "LONG"): 10,
+    (cubes, "PEOPLE"): 150_000,
+    (cubes, "RELEASES"): 2,
+    (cubes, "STATEMENTS"): 4,
+    (growing, "DAYS"): 2,
+    (growing, "SHOWN"): (1, 2),
+    (growing, "ROWS"): dict.fromkeys(growing.ROWS, 5_000),
+    (models, "SPLITS"): 1,
+    (models, "EPSILONS"): models.EPSILONS[:1],
+    (server, "CLIENTS"): 2,
+    (server, "STATEMENTS"): 2,
+    (server, "CROWD"): 3,
+    (stopwatch, "CUSTOMERS"): 200,
+    (stopwatch, "ORDERS"): 2_000,
 }
+QUICK = ("small", "startup", "dashboard", "statistics", "joint")
+SLOWER = tuple(part for part in bench.PARTS if part not in QUICK)
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +46,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
-@pytest.mark.parametrize("part", ["small", "startup", "dashboard", "statistics", "joint"])
+@pytest.mark.parametrize("part", QUICK)
 @pytest.mark.few(2)
 def test_part_runs(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -41,7 +56,7 @@ def test_part_runs(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["aims", "start", "large", "memory", "tpch", "accounting", "guard", "workloads"])
+@pytest.mark.parametrize("part", SLOWER)
 def test_slower_part_runs(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _run(part, tmp_path, monkeypatch)
 
