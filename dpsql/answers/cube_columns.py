@@ -116,11 +116,6 @@ class Columns:
             for number in self.numbers.values()
         )
 
-    def errs_at_most(self, wider: int, asked: Release) -> bool:
-        """True if no column errs by more than so many times what it would be bought with."""
-        found, bought = self.of(asked), {output.name: output for output in asked.outputs}
-        return all(_error(found, one, asked, bought[one.name]) <= wider for one in found.outputs)
-
     def deviates_by(self, units: Fraction) -> bool:
         """True if all noise is at least that of so many units, as far as one can move it."""
         least = units**2 * self.view.cube.rows**2
@@ -163,6 +158,12 @@ def width_of(release: Release, output: Output) -> tuple[bool, float] | None:
 def _noise(release: Release, output: Output) -> Noise:
     first, *others = [release.measures[m].noise for m in output.measures]
     return SideBySide(first, others[0]) if others else first
+
+
+def error_in(found: Release, asked: Release) -> float:
+    """The largest error of a column of a release as it is read off what is stored, in that of the release as it would be bought."""
+    bought = {output.name: output for output in asked.outputs}
+    return max((_error(found, one, asked, bought[one.name]) for one in found.outputs), default=0.0)
 
 
 def _error(found: Release, own: Output, asked: Release, other: Output) -> float:

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
-from math import ceil, floor, log10, prod
+from math import inf, prod
 
 import numpy as np
 
 from dpsql.accounting.cubes import CubeNames, StoredCube
 from dpsql.aggregates.record import Aggregate
-from dpsql.answers.cube_columns import Columns, suppressions, width_of
+from dpsql.answers.cube_columns import Columns, error_in, suppressions
 from dpsql.answers.cube_view import View
 from dpsql.answers.questions import Questions, RowsKey
 from dpsql.answers.reusing import Reused, declared_columns
@@ -51,7 +51,7 @@ class Cubes:
         self._questions, self.names, self._readable = questions, names, readable
         self._open: OrderedDict[str, tuple[Floats, ...]] = OrderedDict()
 
-    def find(self, part: CompiledRelease, wider: int) -> Reused | None:
+    def find(self, part: CompiledRelease, wider: float) -> Reused | None:
         """A release that is read off a cube; None where there is none, or it errs more than it may.
 
         wider  the most that its error may be, in errors of the release as it would be bought
@@ -63,7 +63,7 @@ class Cubes:
                 return found
         return None
 
-    def would_answer(self, part: CompiledRelease, wider: int, cubes: Sequence[StoredCube]) -> str:
+    def would_answer(self, part: CompiledRelease, wider: float, cubes: Sequence[StoredCube]) -> str:
         """The name of the first of some cubes, bought or not, that a release is read off once it is; "" where there is none.
 
         Why  whether one answers, and how exactly, are declarations: no coefficient is looked at
@@ -78,25 +78,18 @@ class Cubes:
         """A release with the noise that is in it as it is read off a cube, bought or not, however wide; None where it cannot be."""
         for one, rows, known in self._asked(part, [cube]):
             view = _view(part.release, one, rows, known)
-            made = _off(part.release, rows, view, None) if view is not None else None
+            made = _off(part.release, rows, view, inf) if view is not None else None
             if made is not None:
                 return made[1]
         return None
 
-    def wider(self, part: CompiledRelease) -> str:
-        """A note on a release that is bought although a cube answers it, with a larger error than is asked; "" where none does."""
+    def widest(self, part: CompiledRelease) -> tuple[StoredCube, Release] | None:
+        """A cube that answers a release, however wide, and the release as it would be read off it; None where none does."""
         for cube in self.names.all() if _is_of_cells(part) else ():
             read = self.would_be_read(part, cube)
-            widths = [width_of(read, output) for output in read.outputs] if read is not None else []
             if read is not None:
-                known = [width for width in widths if width is not None]
-                told = ", ".join(f"+-{width:.3g}{' / n' * over}" for over, width in known)
-                alone = len(known) == len(widths) == 1 and not known[0][0]
-                asked = f"; write /* dpsql: error={_up(known[0][1]):g} */ to read it off" if alone else ""
-                return (
-                    f"bought although the cube {printable(cube.name)} answers it free, at a 95 % error of {told}{asked}"
-                )
-        return ""
+                return cube, read
+        return None
 
     def _asked(self, part: CompiledRelease, cubes: Sequence[StoredCube]) -> Iterator[tuple[Slice, RowsKey, StoredCube]]:
         """The ways to ask a release of cubes of its rows."""
@@ -105,7 +98,7 @@ class Cubes:
             rows = self._questions.rows(one.release)
             yield from ((one, rows, cube) for cube in known if cube.question == rows.question)
 
-    def _read(self, part: CompiledRelease, rows: RowsKey, view: View, wider: int) -> Reused | None:
+    def _read(self, part: CompiledRelease, rows: RowsKey, view: View, wider: float) -> Reused | None:
         release = part.release
         made = _off(release, rows, view, wider)
         if made is None:
@@ -133,7 +126,7 @@ class Cubes:
         return self._open[cube.fingerprint]
 
 
-def _off(release: Release, rows: RowsKey, view: View, wider: int | None) -> tuple[Columns, Release] | None:
+def _off(release: Release, rows: RowsKey, view: View, wider: float) -> tuple[Columns, Release] | None:
     """The columns of a release off a view, and the release with them; None where the cube has not all of them, or errs too much."""
     columns = Columns(view)
     count = columns.rows()
@@ -142,7 +135,7 @@ def _off(release: Release, rows: RowsKey, view: View, wider: int | None) -> tupl
         if not columns.add(output, aggregate, _statistic(aggregate, rows, view.cube)):
             return None
     few = suppressions(release, count)
-    if few is None or (wider is not None and not columns.errs_at_most(wider, release)):
+    if few is None or not error_in(columns.of(release), release) <= wider:
         return None
     present = count if release.present is not None else None
     return columns, columns.of(replace(release, compared=None, present=present, suppressed=few))
@@ -189,12 +182,6 @@ def _is_of_cells(part: CompiledRelease) -> bool:
     release, block = part.release, part.release.limited.block
     others = release.chosen or release.selection is not None or part.bounds or block.lists or release.stands_alone
     return bool(release.measures) and not others
-
-
-def _up(width: float) -> float:
-    """Three digits, rounded up."""
-    unit = 10.0 ** (floor(log10(width)) - 2) if width > 0 else 1.0
-    return ceil(width / unit) * unit
 
 
 def _note(view: View, release: Release) -> str:

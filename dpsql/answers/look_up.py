@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeVar
+from math import inf
+from typing import TYPE_CHECKING, TypeVar
 
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.cubes import CUBES, StoredCube
@@ -16,15 +17,21 @@ from dpsql.accounting.versions import TableVersions
 from dpsql.answers.cubes import WIDER, Cubes
 from dpsql.answers.questions import AnswerScope, Questions
 from dpsql.answers.refining import Refinement, dearer, refine
-from dpsql.answers.reusing import Reused, Reusing
+from dpsql.answers.reusing import WIDER as WIDER_SUM
+from dpsql.answers.reusing import Reused, Reusing, Tolerance
 from dpsql.core.errors import error
+from dpsql.core.loss import total
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.tables import NoisyTable
 from dpsql.planner.measure import Identities
+from dpsql.planner.options import OFF, ON, Options
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Analyst, Schema
+
+if TYPE_CHECKING:
+    from dpsql.answers.offering import Offer
 
 Named = TypeVar("Named", bound=HasName)
 
@@ -37,14 +44,14 @@ class Missing:
     asked        the release as it was asked, with the noise that is in it at the end
     fingerprint  under which it is stored
     refine       the stored answer that is sharpened, or None
-    note         what the reader has to know: that a cube answers it too; or ""
+    offer        what is stored that answers it too, with a larger error; or None
     """
 
     part: CompiledRelease
     asked: CompiledRelease
     fingerprint: str
     refine: Refinement | None = None
-    note: str = ""
+    offer: Offer | None = None
 
     @property
     def name(self) -> str:
@@ -116,13 +123,10 @@ class Stored:
         """Everything of one kind that is kept under names, as far as this analyst sees it."""
         return Names(self._ledger, kind, self._whose)
 
-    def look_up(self, plan: Compiled, fresh: bool, *, cubes: bool = True) -> Held:
+    def look_up(self, plan: Compiled, options: Options) -> Held:
         """Look up the releases of a statement that are stored, and list those still to buy; with `fresh` nothing is
-        read. Raises 708 where one that is to be bought reads a table that changed.
-
-        cubes  whether it may be read off cubes
-        """
-        found = [self._one(part, plan, fresh, cubes) for part in plan.releases if part.release.parts]
+        read. Raises 708 where one that is to be bought reads a table that changed."""
+        found = [self.found(part, plan, options) for part in plan.releases if part.release.parts]
         self._require_approved([one.part.release for one in found if isinstance(one, Missing)])
         reused = {one.part.release.name: one for one in found if isinstance(one, Reused)}
         missing, notes = self._at_least([one for one in found if isinstance(one, Missing)])
@@ -139,7 +143,7 @@ class Stored:
             {name: one.table for name, one in reused.items()},
             missing,
             tuple(names),
-            (*_dated(changed), *told, *notes, *(one.note for one in missing if one.note)),
+            (*_dated(changed), *told, *notes, *(one.offer.note for one in missing if one.offer is not None)),
             min(map(_minute, changed.values()), default=""),
             {name: one.cube for name, one in reused.items() if one.cube},
             {name: one.fewest for name, one in reused.items() if one.cube},
@@ -163,34 +167,62 @@ class Stored:
         since = {**self._moved, **self._older}
         return {name: time for name, time in since.items() if any(name in release.tables for release in releases)}
 
-    def _one(self, part: CompiledRelease, plan: Compiled, fresh: bool, cubes: bool) -> Reused | Missing:
+    def found(self, part: CompiledRelease, plan: Compiled, options: Options) -> Reused | Missing:
+        """A release as it is read off what is stored, or as it is bought."""
         fingerprint = self.fingerprint(part)
-        if fresh:
+        if options.fresh:
             return Missing(part, part, fingerprint)
         table = self._answers.get(fingerprint)
         if table is not None:
             return Reused(self.questions.own(part, fingerprint), table, (fingerprint,))
         if part.release.stands_alone:
             return Missing(part, part, fingerprint)
-        viewed = self.cubes.find(part, self._wider(plan)) if cubes else None
-        if viewed is not None:
-            return viewed
-        derived = Reusing(self.questions).find(part, plan.plan.accuracy_target is not None)
-        if derived is not None:
-            return derived
+        exact = plan.plan.accuracy_target is not None
+        read = self._read(part, options, self._wider(plan), Tolerance(1 if exact else WIDER_SUM))
+        if read is None and options.buy == OFF:
+            read = self._read(part, options, inf, Tolerance(inf, cheaper=True))
+        if read is not None:
+            return read
         topped = refine(self.questions, part)
-        note = self.cubes.wider(part) if cubes else ""
-        return Missing(topped.part if topped is not None else part, part, fingerprint, topped, note)
+        offer = self._offer(part, plan, options, is_sharpened=topped is not None)
+        return Missing(topped.part if topped is not None else part, part, fingerprint, topped, offer)
 
-    def cube_of(self, part: CompiledRelease, plan: Compiled) -> Reused | None:
-        """The release as it is read off a cube; None where it is stored itself, or no cube answers it."""
-        stored = self._answers.get(self.fingerprint(part)) is not None
-        return None if stored or part.release.stands_alone else self.cubes.find(part, self._wider(plan))
+    def _read(self, part: CompiledRelease, options: Options, wider: float, within: Tolerance) -> Reused | None:
+        """A release that is read off a cube, or off stored answers."""
+        viewed = self.cubes.find(part, wider) if options.reads_cubes else None
+        return viewed if viewed is not None else Reusing(self.questions).find(part, within)
 
-    def although(self, part: CompiledRelease, plan: Compiled) -> str:
-        """The note on a release that would be bought although a cube answers it; "" for any other."""
-        found = self._one(part, plan, False, True)
-        return found.note if isinstance(found, Missing) else ""
+    def _offer(self, part: CompiledRelease, plan: Compiled, options: Options, *, is_sharpened: bool) -> Offer | None:
+        """A stored answer of a release that is to be bought, where it is worth a question.
+
+        Why  of the same cells that cost less only where the statement names no price: who writes a higher one means it. What is
+             sharpened is charged for the difference, so that nothing is bought again
+        """
+        is_usual = self._wider(plan) > 1
+        viewed = self.cubes.widest(part) if options.reads_cubes else None
+        stored = None
+        if viewed is None and not is_sharpened:
+            stored = Reusing(self.questions).find(part, Tolerance(inf, cheaper=is_usual))
+        if viewed is None and stored is None:
+            return None
+        from dpsql.answers.offering import offered
+
+        source = f"the cube {printable(viewed[0].name)}" if viewed is not None else "what is stored"
+        release = viewed[1] if viewed is not None else stored.part.release if stored is not None else part.release
+        exact = plan.plan.accuracy_target is not None
+        return offered(source, release, part.release, self._schema.privacy.units, exact=exact)
+
+    def require_agreed(self, held: Held, options: Options) -> None:
+        """Raises 505 where a statement is to be bought that could be read off what is stored, and nobody said that it is to be; and
+        where nothing is to be bought."""
+        if not held.missing or options.fresh or options.buy == ON:
+            return
+        asks = not self._schema.privacy.buy_again and all(one.offer is not None for one in held.missing)
+        if options.buy == OFF or asks:
+            from dpsql.answers.offering import refusal
+
+            loss = total(one.part.release.loss for one in held.missing)
+            raise refusal([] if options.buy == OFF else [one.offer for one in held.missing if one.offer], loss)
 
     def unanswered(self, plan: Compiled, cubes: Sequence[StoredCube]) -> tuple[Compiled, tuple[str, ...]]:
         """A statement without the releases that are read off some cubes as soon as these are bought, and the names of those."""

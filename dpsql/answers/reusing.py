@@ -48,6 +48,18 @@ given instead, free."""
 
 
 @dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Stored answers that will do for one that would be bought.
+
+    error    the most that they may err, in errors of what would be bought
+    cheaper  whether they may have cost less
+    """
+
+    error: float
+    cheaper: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Reused:
     """A release that is read off stored answers.
 
@@ -75,20 +87,17 @@ class Reusing:
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
 
-    def find(self, part: CompiledRelease, exact: bool) -> Reused | None:
-        """A release that is read off what is stored; None where it has to be bought.
-
-        exact  whether an accuracy was asked, so that nothing wider will do
-        """
+    def find(self, part: CompiledRelease, within: Tolerance) -> Reused | None:
+        """A release that is read off what is stored; None where it has to be bought."""
         if part.release.chosen:
             return None
         for one in chain([Slice(part.release, ())], slices(part.release)):
-            found = self._read_off(part, one, exact)
+            found = self._read_off(part, one, within)
             if found is not None:
                 return found
         return None
 
-    def _read_off(self, part: CompiledRelease, one: Slice, exact: bool) -> Reused | None:
+    def _read_off(self, part: CompiledRelease, one: Slice, within: Tolerance) -> Reused | None:
         """A release that is read off what is stored of it without some of its conditions."""
         release = part.release
         asked = self._questions.asked(replace(part, release=one.release))
@@ -98,7 +107,7 @@ class Reusing:
         asked = replace(asked, chosen=chosen, whole=is_whole(release))
         again = Again(release)
         for place in range(len(release.measures)):
-            if not self._found(again, asked, place, exact):
+            if not self._found(again, asked, place, within):
                 return None
         found = again.found
         columns = [self._cells(release, each) for each in found]
@@ -110,12 +119,12 @@ class Reusing:
         names = tuple(dict.fromkeys(each.vector.fingerprint for each in found))
         return Reused(replace(part, release=again.release), table, names, _note(found, release))
 
-    def _found(self, again: Again, asked: StatisticsKey, place: int, exact: bool) -> bool:
+    def _found(self, again: Again, asked: StatisticsKey, place: int, within: Tolerance) -> bool:
         """True if what is made of a measure can be read off what is stored: it is added to the others."""
         release = again.asked
         measure = release.measures[place]
         wanted = Wanted(measure.statistic, measure.noise, measure.loss.rho, tuple(columns_of(release, place)))
-        best = self._best(asked, release, wanted, asked.questions[place], exact)
+        best = self._best(asked, release, wanted, asked.questions[place], within)
         if best is not None:
             again.add(place, wanted, best)
             return True
@@ -124,15 +133,15 @@ class Reusing:
         if columns_of(release, place) and all(
             ways_apart(measure.statistic, a, cut=release.limited.enforced) for _, a in columns_of(release, place)
         ):
-            return all(self._column(again, asked, place, column, exact) for column in columns_of(release, place))
-        apart = self._sum_and_count(asked, release, place) if not exact else None
+            return all(self._column(again, asked, place, column, within) for column in columns_of(release, place))
+        apart = self._sum_and_count(asked, release, place) if within.error > 1 else None
         if apart is None:
             return False
         again.add_apart(place, apart)
         return True
 
     def _column(
-        self, again: Again, asked: StatisticsKey, place: int, column: tuple[Output, Aggregate], exact: bool
+        self, again: Again, asked: StatisticsKey, place: int, column: tuple[Output, Aggregate], within: Tolerance
     ) -> bool:
         """True if one column of a joint vector can be read off what is stored of it apart, as exact as it would be."""
         release, (output, aggregate) = again.asked, column
@@ -141,14 +150,14 @@ class Reusing:
             if estimate is None:
                 wanted = Wanted(statistics[0], measure.noise, Fraction(0), (column,), apart=True)
                 question = self._questions.question(release, statistics[0])
-                best = self._best(asked, release, wanted, question, exact)
+                best = self._best(asked, release, wanted, question, within)
                 if best is not None:
                     again.add(place, wanted, best)
                     return True
                 continue
             both = [self._same(asked, release, statistic, Fraction(0)) for statistic in statistics]
             first, second = both[0], both[-1]
-            if exact or first is None or second is None:
+            if within.error <= 1 or first is None or second is None:
                 continue
             noise = SideBySide(first.noise, second.noise)
             if relative_error(estimate, noise, output.estimate, measure.noise) <= 1:
@@ -157,23 +166,23 @@ class Reusing:
         return False
 
     def _best(
-        self, asked: StatisticsKey, release: Release, wanted: Wanted, question: str, exact: bool
+        self, asked: StatisticsKey, release: Release, wanted: Wanted, question: str, within: Tolerance
     ) -> StoredVector | None:
         """The stored vector with the smallest error that may stand for a statistic."""
         found: list[StoredVector] = []
         for vector in self._questions.vectors.find(question):
             noise = noise_of(vector.noise)
-            if noise is None or vector.rho < wanted.rho:
+            if noise is None or (vector.rho < wanted.rho and not within.cheaper):
                 continue
             if sorted(vector.keys) == sorted(asked.keys) and not asked.chosen:
                 error_of = wanted.error(vector, noise)
-                most = WIDER if vector.forms and not exact else 1
+                most = within.error if vector.forms or within.cheaper else 1
                 if vector.limits == asked.limits and error_of <= most:
                     in_order = None if vector.keys == asked.keys else asked.keys
                     found.append(StoredVector(vector, noise, error_of, in_order))
                 continue
             wider = self._rolled_up(asked, release, wanted, vector, noise)
-            if wider is not None and wider.error <= (1 if exact else WIDER):
+            if wider is not None and wider.error <= within.error:
                 found.append(wider)
         return min(found, key=lambda one: one.error, default=None)
 

@@ -9,7 +9,7 @@
             |-- IntegrityError      7xx  the ledger does not hold what it must
             |-- InternalError       9xx  our own invariant failed; nothing was released
             |-- NotSupportedError   1xx-4xx  a construct that dpsql refuses
-            |-- ProgrammingError    1xx-4xx  a statement that is wrong; 6xx a difference query
+            |-- ProgrammingError    1xx-4xx  a statement that is wrong; 505 a question back; 6xx a difference query
             |   `-- SchemaError     8xx  the declared schema is wrong
             `-- OperationalError    7xx  execution: constant text, the charge stands
                 `-- BudgetError     5xx  the budget does not allow it
@@ -130,6 +130,10 @@ CODES: dict[int, tuple[type[Error], str]] = {
     502: (BudgetError, "the price is above the owner's cap for one statement"),
     503: (BudgetError, "the price is below the owner's least for one statement"),
     504: (BudgetError, "the ledger keeps its promise by another accounting than the schema names"),
+    505: (
+        ProgrammingError,
+        "what is stored answers it, with a larger error than what would be bought: nobody said which",
+    ),
     601: (NotSupportedError, "the guard: a condition, group or aggregate that singles out identifiers"),
     602: (NotSupportedError, "the guard: an answer that differs from another one by a few people"),
     603: (

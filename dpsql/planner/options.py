@@ -27,9 +27,11 @@ NAMES = (
     "weights",
     "groups",
     "cube",
+    "buy",
 )
 ALL, PRESENT = "all", "present"
 """Of what is computed over groups: every listed group, or those that do not seem to be empty."""
+ON, OFF = "on", "off"
 FLAGS = ("fresh",)
 """Options without a value, of one statement."""
 LONG_NAMES = {"max_groups_contributed": "max_groups", "max_rows_contributed": "max_rows"}
@@ -50,6 +52,8 @@ class Options:
     confidence            [probability] with which it is kept
     weights               in which proportions the aggregates share the price
     cube                  "off": nothing is read off cubes
+    buy                   "on": what could be read off what is stored is bought without a question; "off": nothing is bought, what is
+                          stored answers, however wide
     groups                "all" or "present": which listed groups take part in what is computed over groups
     fresh                 whether to ask and pay anew what is stored
     """
@@ -66,6 +70,7 @@ class Options:
     weights: tuple[Fraction, ...] | None = None
     groups: str | None = None
     cube: str | None = None
+    buy: str | None = None
     fresh: bool = False
 
     def over(self, base: Options) -> Options:
@@ -84,6 +89,7 @@ class Options:
             self.weights if self.weights is not None else base.weights,
             self.groups or base.groups,
             self.cube or base.cube,
+            self.buy or base.buy,
             self.fresh,
         )
 
@@ -97,7 +103,7 @@ class Options:
     @property
     def reads_cubes(self) -> bool:
         """True if what is asked may be read off cubes."""
-        return self.cube != "off"
+        return self.cube != OFF
 
     def price(self, schema: Schema) -> EpsilonDelta:
         """The price asked for; for an accuracy the most that it may cost.
@@ -146,7 +152,7 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
             return replace(options, confidence=_confidence(value))
         case "weights":
             return replace(options, weights=_weights(value))
-        case "groups" | "cube":
+        case "groups" | "cube" | "buy":
             return replace(options, **{field: _word(field, value.lower())})  # type: ignore[arg-type]
         case "mechanism":
             if value.lower() not in mechanisms():
@@ -160,7 +166,7 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
 
 def _word(name: str, value: str) -> str:
     """A value that is one of two words."""
-    words = {"groups": (ALL, PRESENT), "cube": ("on", "off")}[name]
+    words = (ALL, PRESENT) if name == "groups" else (ON, OFF)
     if value not in words:
         raise error(104, f"{name} {value[:30]!r} does not exist", hint=f"write {name}={words[0]} or {name}={words[1]}")
     return value

@@ -14,6 +14,9 @@ from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import SqlType
 from dpsql.schema.periods import Period
 from dpsql.schema.purchases import Purchases
+from dpsql.schema.spenders import Analyst as Analyst
+from dpsql.schema.spenders import Reservation as Reservation
+from dpsql.schema.spenders import Role as Role
 
 ROW = "row"
 RESERVED = "dpsql "
@@ -194,6 +197,7 @@ class Privacy:
     shared_answers  whether an analyst is given the answers that another one paid for
     least           [nats] the least epsilon that a statement may cost, as the owner wrote it; None: a hundredth of the default price
     cube            the most that one cube may spend, as the owner wrote it; None: as one statement
+    buy_again       whether what could be read off what is stored, with a larger error, is bought without a question
     """
 
     unit: str
@@ -210,6 +214,7 @@ class Privacy:
     shared_answers: bool = True
     least: Fraction | None = None
     cube: EpsilonDelta | None = None
+    buy_again: bool = False
 
     @property
     def floor(self) -> Fraction:
@@ -256,44 +261,6 @@ class StatementLimits:
     memory: int = 2_000_000_000
     rows: int = 1_000_000
     plan_seconds: Fraction = Fraction(5)
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """Several analysts, and the most that they may spend together; None is no cap below the dataset's total."""
-
-    name: str
-    epsilon: Fraction | None = None
-    delta: Fraction | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Analyst:
-    """A declared analyst and the most they may spend; None is no cap below the dataset's total.
-
-    role  the name of the Role they have, whose cap holds as well, or None
-    """
-
-    name: str
-    epsilon: Fraction | None = None
-    delta: Fraction | None = None
-    role: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """A part of the total that is kept for one analyst, so that others cannot spend it.
-
-    refreshes  how often the analyst is sure to be answered [count]
-    epsilon    price of one refresh  [nats]
-    delta      price of one refresh  [probability]
-    """
-
-    name: str
-    analyst: str
-    refreshes: int
-    epsilon: Fraction
-    delta: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)

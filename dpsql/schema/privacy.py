@@ -30,6 +30,7 @@ PRIVACY = {
     "window": '"month"',
     "partition": '"person.site"',
     "shared_answers": "true",
+    "buy_again": "false",
 }
 MAX_CELLS = 1_000_000
 MOST_TOGETHER = 100  # people of a household
@@ -73,6 +74,7 @@ def read_privacy(top: Section) -> Privacy:
         "shared_answers" not in section or section.flag("shared_answers"),
         _least(section, price.epsilon),
         _cube(caps, total) if caps is not None else None,
+        "buy_again" in section and section.flag("buy_again"),
     )
 
 

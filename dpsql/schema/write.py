@@ -195,6 +195,8 @@ def _choices(privacy: Privacy) -> list[tuple[str, str]]:
         pairs.append(("least", exact(privacy.least)))
     if not privacy.shared_answers:
         pairs.append(("shared_answers", "false"))
+    if privacy.buy_again:
+        pairs.append(("buy_again", "true"))
     return pairs
 
 

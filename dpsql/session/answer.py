@@ -123,10 +123,10 @@ def prospect(text: str, world: World, planned: Sequence[StoredCube]) -> Prospect
         compiled, off = plan(statement, world).plan, tuple[str, ...]()
         # what is free is not asked, so that only this tells whether it can be
         describe(compiled, statement.plain, world.catalog, world.sandbox)
-        missing = _look_up(statement, compiled, world)
+        missing = world.stored.look_up(compiled, statement.settled).missing
         if missing and statement.settled.reads_cubes and not statement.options.fresh:
             compiled, off = world.stored.unanswered(compiled, planned)
-            missing = _look_up(statement, compiled, world)
+            missing = world.stored.look_up(compiled, statement.settled).missing
     return Prospect(total(one.part.release.loss for one in missing), None, off)
 
 
@@ -146,11 +146,7 @@ def about(text: str, world: World) -> About:
 def _missing(statement: Query | Kept, world: World) -> tuple[Missing, ...]:
     if not isinstance(statement, Query):
         return kept.missing(statement, world)
-    return _look_up(statement, plan(statement, world).plan, world)
-
-
-def _look_up(statement: Query, compiled: Compiled, world: World) -> tuple[Missing, ...]:
-    return world.stored.look_up(compiled, statement.options.fresh, cubes=statement.settled.reads_cubes).missing
+    return world.stored.look_up(plan(statement, world).plan, statement.settled).missing
 
 
 def columns(text: str, parameters: Parameters, world: World) -> Columns:
@@ -245,20 +241,22 @@ def _bought(planned: Planned, columns: Columns, world: World, key: str = "", hel
     While somebody else works one of them out, their answer is waited for; where they fail, or take longer than they may, it is
     charged here. A request that was charged before has what is stored of it. Raises 701 where that is not all.
     """
-    limits, fresh, cubed = world.schema.limits, planned.query.options.fresh, planned.query.settled.reads_cubes
+    limits, options = world.schema.limits, planned.query.settled
     patience = Patience(float(limits.seconds))
     while True:
         charged = world.stored.is_charged(key)
         with cancellation.current().planning():
-            held = held or world.stored.look_up(planned.plan, fresh, cubes=cubed)
+            held = held or world.stored.look_up(planned.plan, options)
         if charged and not world.release.is_claimed(held):
             held = _charged_before(planned, world)
         elif charged:
             patience.wait(lambda held=held: world.release.is_claimed(held))  # type: ignore[misc]
             held = None
             continue
+        elif not world.is_owners:
+            world.stored.require_agreed(held, options)
         staged = Staged(held, columns, world.sandbox, world.schema.privacy.max_cells, limits.rows)
-        bought = world.release.buy(held, planned.judged, staged, fresh, key)
+        bought = world.release.buy(held, planned.judged, staged, options.fresh, key)
         if bought is not None:
             return bought
         patience.wait(lambda held=held: world.release.is_claimed(held))  # type: ignore[misc]
@@ -268,7 +266,7 @@ def _bought(planned: Planned, columns: Columns, world: World, key: str = "", hel
 def _charged_before(planned: Planned, world: World) -> Held:
     """Stored answers of a request that was charged, once nobody works it out any more. Raises 701."""
     with cancellation.current().planning():
-        held = world.stored.look_up(planned.plan, False, cubes=planned.query.settled.reads_cubes)
+        held = world.stored.look_up(planned.plan, replace(planned.query.settled, fresh=False))
     if held.missing:
         what = "the request with this key was charged before, and ended without its answer, or was another statement"
         raise error(

@@ -72,7 +72,7 @@ def explain(statement: CreateCube | NamedCube, world: World) -> str:
         raise error(103, "DROP CUBE is free, and gives nothing back", hint="write DROP CUBE and its name")
     planned = plan(meant(statement, world), world)
     cube = planned.cube
-    is_stored = not world.stored.look_up(planned.plan, False).missing
+    is_stored = not world.stored.look_up(planned.plan, Options()).missing
     lines = list(_told(cube, is_stored))
     guarded = map(harmless, world.guard.lines(planned.planned.judged, planned.plan.plan.releases))
     return "\n".join([*map(harmless, lines), explain_cube(planned.plan, world.schema), *guarded])
@@ -85,7 +85,7 @@ def missing(statement: CreateCube | NamedCube, world: World) -> tuple[Missing, .
         if statement.verb == "DROP":
             return ()
         statement = _again(known)
-    return world.stored.look_up(plan(statement, world).plan, False).missing
+    return world.stored.look_up(plan(statement, world).plan, Options()).missing
 
 
 def prospect(statement: CreateCube | NamedCube, world: World) -> StoredCube | None:
@@ -127,7 +127,7 @@ def at_once(query: Query, bounded: Bounded, world: World) -> ReadAtOnce | None:
     if people is None:
         return None
     compiled = calibrate(bounded, query.settled, world.schema, world.identities)
-    held = world.stored.look_up(compiled, False)
+    held = world.stored.look_up(compiled, query.settled)
     if not held.is_off_cubes or any(held.rows[name] < people * _rows(compiled, name) for name in held.cubes):
         return None
     return ReadAtOnce(Planned(query, Judged(bounded), compiled), held)
@@ -139,15 +139,16 @@ def _rows(compiled: Compiled, name: str) -> int:
 
 
 def read_off(planned: Planned, world: World) -> list[str]:
-    """Lines of EXPLAIN where a statement is read off cubes; nothing where it is bought, or stored itself."""
+    """Lines of EXPLAIN where a statement is read off cubes, or is bought although it could be read off what is stored."""
     options = planned.query.settled
-    if planned.query.options.fresh or not options.reads_cubes:
-        return []
-    parts = [part for part in planned.plan.releases if part.release.parts]
-    found = ((part, world.stored.cube_of(part, planned.plan)) for part in parts)
-    read = [line for part, one in found if one is not None for line in _read(part.release, one)]
-    notes = ((part.release.name, world.stored.although(part, planned.plan)) for part in parts)
-    return [*read, *(f"{name}: {note}" for name, note in notes if note)]
+    lines: list[str] = []
+    for part in planned.plan.releases if not options.fresh else ():
+        found = world.stored.found(part, planned.plan, options) if part.release.parts else None
+        if isinstance(found, Missing):
+            lines += [f"{part.release.name}: {found.offer.note}"] if found.offer is not None else []
+        elif found is not None and found.cube:
+            lines += _read(part.release, found)
+    return lines
 
 
 def _read(asked: Release, found: Reused) -> Iterator[str]:

@@ -130,7 +130,7 @@ def missing(statement: CreateModel | DropModel, world: World) -> tuple[Missing, 
     """The releases of a model that would be bought now; none for DROP."""
     if isinstance(statement, DropModel):
         return ()
-    return world.stored.look_up(plan(statement, world).plan, False).missing
+    return world.stored.look_up(plan(statement, world).plan, Options()).missing
 
 
 def columns(statement: CreateModel | DropModel) -> Columns:
@@ -143,7 +143,7 @@ def explain(statement: CreateModel | DropModel, world: World) -> str:
     if isinstance(statement, DropModel):
         raise error(103, "DROP MODEL is free, and gives nothing back", hint="write DROP MODEL and its name")
     planned = plan(statement, world)
-    is_stored = not world.stored.look_up(planned.plan, False).missing
+    is_stored = not world.stored.look_up(planned.plan, Options()).missing
     # the gradients after the first say nothing new
     few = replace(planned.release, measures=planned.release.measures[:2])
     shown = replace(planned.plan, releases=(replace(planned.plan.releases[0], release=few),))

@@ -50,6 +50,7 @@ def test_what_becomes_of_a_statement(connection: Connection, statement: Statemen
 @pytest.mark.slow
 def test_a_day_of_all_of_them(connection: Connection) -> None:
     """In one connection, with the guard: none stands in the way of another, and the second time round all of it is free."""
+    connection.execute("SET dp_buy = on")
     first = [connection.execute(s.sql).fetchall() for s in ANSWERED]
     spent = connection.execute("SHOW BUDGET").fetchall()
     again = [connection.execute(s.sql) for s in ANSWERED]

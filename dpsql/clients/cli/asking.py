@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from dpsql.clients.cli.complaints import complain
 from dpsql.clients.cli.opening import opened
+from dpsql.clients.terminal.agreeing import answered, is_asked_back, question
 from dpsql.clients.terminal.show import FOR_PEOPLE, ResultStyle, show, status
 from dpsql.clients.terminal.statements import TypedStatement, read_text, split
 from dpsql.core.errors import Error, error
@@ -32,6 +33,8 @@ def ask(options: argparse.Namespace) -> int:
     statements = [one for kind, given in options.asked or [("file", "-")] for one in _statements(kind, given)]
     writer = ResultWriter(sys.stdout if sys.stdout is not None else open(os.devnull, "w"), options)  # noqa: SIM115
     with opened(options) as connection:
+        if options.yes:
+            connection.execute("SET dp_buy = on").close()
         for statement in statements:
             try:
                 writer.answer(connection, statement)
@@ -84,7 +87,7 @@ class ResultWriter:
 
     def answer(self, connection: Connection, statement: TypedStatement) -> None:
         """Ask one statement and write its result, up to the reader."""
-        with connection.execute(statement.sql) as cursor:
+        with _asked(connection, statement.sql) as cursor:
             rows = self._rows(cursor, statement)
             warned = [str(warning) for _, warning in cursor.messages]
             for note in cursor.notes if self._status else warned:
@@ -106,6 +109,17 @@ class ResultWriter:
         if not self._people:
             self._out.flush()
         return rows
+
+
+def _asked(connection: Connection, sql: str) -> Cursor:
+    """Ask a statement; where what is stored answers it too, whoever sits before the terminal says whether it is bought."""
+    try:
+        return connection.execute(sql)
+    except Error as problem:
+        if not is_asked_back(problem) or not sys.stdin.isatty() or not sys.stdout.isatty():
+            raise
+        asked = question(problem)
+    return connection.execute(answered(sql, bought=input(harmless(asked)).strip().lower() in ("y", "yes")))
 
 
 def coloured() -> bool:

@@ -15,7 +15,7 @@ from dpsql import __version__
 from dpsql.clients.cli.complaints import FAILED, INTERRUPTED, complain
 from dpsql.clients.terminal.show import MODES
 
-OPTIONS = ("--accuracy", "--analyst", "--help", "--ledger", "--mode", "--no-status", "--status", "--version")
+OPTIONS = ("--accuracy", "--analyst", "--help", "--ledger", "--mode", "--no-status", "--status", "--version", "--yes")
 VERBS = ("init", "check", "tune", "workload", "practice", "refresh", "budget", "guard")
 SERVING = ("serve", "user")
 HELPING = ("help", "completion")
@@ -142,6 +142,8 @@ def parser_of_questions() -> argparse.ArgumentParser:
     parser.add_argument("--accuracy", action="store_true", help="draw each value with its 95 %% error")
     status = "say what each statement cost; else where a person can see it"
     parser.add_argument("--status", action=argparse.BooleanOptionalAction, help=status)
+    agreed = "buy without a question what could be read off what is stored, with a larger error"
+    parser.add_argument("--yes", action="store_true", help=agreed)
     parser.add_argument("--analyst", metavar="NAME", help="who asks")
     parser.add_argument("--ledger", metavar="PATH", help="the ledger's file, or :memory:")
     return parser

@@ -16,6 +16,7 @@ from dpsql.clients.repl.pager import HeldText, page
 from dpsql.clients.repl.scanner import is_command
 from dpsql.clients.repl.screen import Screen
 from dpsql.clients.terminal import show as output
+from dpsql.clients.terminal.agreeing import answered, is_asked_back, question
 from dpsql.clients.terminal.statements import split
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless
@@ -132,6 +133,10 @@ class Desk:
             return False
         before = self._charges() if price.releases else None
         outcome = self.work(lambda: self.connection.execute(sql))
+        if is_asked_back(outcome.problem):
+            bought = self.editor.confirm(question(outcome.problem))
+            told = answered(sql, bought=bought)
+            outcome = self.work(lambda: self.connection.execute(told))
         if outcome.problem is not None:
             return self._failed(outcome, before)
         with outcome.result() as cursor:
