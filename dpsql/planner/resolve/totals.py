@@ -14,7 +14,7 @@ _CLAUSES = {"expressions", "from_", "where"}
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class TotalColumns:
     """Columns of a query that adds up the groups of one release.
 
     direct    for each the released column whose sum it shows, or None
@@ -26,7 +26,7 @@ class Totals:
     computed: tuple[exp.Expression | None, ...]
 
 
-def totals(tree: exp.Expression) -> Totals | None:
+def totals(tree: exp.Expression) -> TotalColumns | None:
     """Add a list of the released rows' numbers as a last column, where each row of the result adds up some; what they are sums of.
 
     Why  the result may be sorted, cut and filtered, and may not show its keys: the list says of which groups each row is
@@ -44,7 +44,7 @@ def totals(tree: exp.Expression) -> Totals | None:
     found = [_shown(unaliased(p), source.name, names) for p in tree.expressions]
     _numbered(tree, inner, source.name)
     direct = tuple((source.name, column) if column is not None else None for column, _ in found)
-    return Totals(source.name, direct, tuple(computed for _, computed in found))
+    return TotalColumns(source.name, direct, tuple(computed for _, computed in found))
 
 
 def _inner(tree: exp.Expression) -> exp.Select | None:
