@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from dpsql.aggregates.base import Limits, ReleasedColumn
+from dpsql.aggregates.base import Limits, ReleasedColumn, Statistic
 from dpsql.aggregates.telling import Say
 from dpsql.core.events import Event
 from dpsql.core.sqltypes import SqlType
@@ -95,7 +95,7 @@ class Terms:
 
 
 class OverHistogram(Protocol):
-    """Something that is released of a histogram."""
+    """Something that is released of a histogram, or chosen by scores."""
 
     @property
     def identity(self) -> Hashable:
@@ -103,7 +103,12 @@ class OverHistogram(Protocol):
         ...
 
     @property
-    def histogram(self) -> Histogram: ...
+    def histogram(self) -> Histogram | None: ...
+
+    @property
+    def scores(self) -> Statistic | None:
+        """A statistic whose exact sums are looked at in place of a histogram: of each group they are the sums of `Counts`."""
+        ...
 
     @property
     def cells(self) -> int:
@@ -146,10 +151,21 @@ class OverHistogram(Protocol):
         ...
 
 
+def source_of(one: OverHistogram) -> Histogram | Statistic:
+    """The histogram, or the scores."""
+    source = one.scores or one.histogram
+    assert source is not None
+    return source
+
+
 class OverHistogramDefaults:
     """Defaults of most histograms."""
 
     __slots__ = ()
+
+    @property
+    def scores(self) -> Statistic | None:
+        return None
 
     @property
     def of_each_row(self) -> Fraction:

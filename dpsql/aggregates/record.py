@@ -32,6 +32,8 @@ OfCube = Literal["centred", "count", "rows"]
 Words = str | Callable[[str, Fraction | None], str]
 Constant = int | Fraction | str | tuple["Constant", ...] | None
 """A whole number, another, a text, a list of them; None for anything else."""
+ANY_NUMBER = -1
+"""Of values that an aggregate takes: it is one of all of them together."""
 Exact = Literal["sum", "avg", "min", "max", "bool_and", "bool_or", "median"]
 """Aggregates computed exactly of one unit's rows: functions of their multiset, bit for bit (planner/resolve/unit_aggregates.py)."""
 
@@ -77,7 +79,7 @@ class Record:
     told        what it is, in words, with {value} and {number}, or made of them; "": as it is written
     written     as SQL, likewise; "": name(value)
     short       what errors call it; "": its name
-    takes       how many values
+    takes       how many values, or ANY_NUMBER
     degree      the highest power of its value that it needs: 0 where only rows are counted
     squares     of an aggregate of two values (y, x), which of them it needs the square of
     sqltype     of its column, by its value's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from dpsql.aggregates.argmax import ARGMAX
 from dpsql.aggregates.auto_sum import AUTO_SUM
 from dpsql.aggregates.existence import BOOL_AND, BOOL_OR
 from dpsql.aggregates.extreme import MAX, MIN
@@ -16,7 +17,7 @@ from dpsql.aggregates.shared import AVG, BOUNDED_SUM, CLAMPED, COUNT, DISTINCT, 
 
 RECORDS: tuple[Record, ...] = (
     ROWS, UNITS, COUNT, DISTINCT, SUM, BOUNDED_SUM, AVG, CLAMPED, MIN, MAX, MEDIAN, CONTINUOUS, DISCRETE, MODE, TOP, *SPREADS, GEOMEAN,
-    *OF_TWO, BOOL_AND, BOOL_OR, AUTO_SUM, RANDOMIZED_RESPONSE,
+    *OF_TWO, BOOL_AND, BOOL_OR, AUTO_SUM, RANDOMIZED_RESPONSE, ARGMAX,
 )  # fmt: skip
 BY_SPELLING: dict[str, Record] = {}
 """By what SQL calls it; where several are called alike, the first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsql.aggregates.base import Statistic
 from dpsql.aggregates.histogram import Histogram
 from dpsql.plan.releases import Plan, Release
 from dpsql.plan.resolved import InputTable
@@ -26,9 +27,16 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class CompiledHistogram:
-    """The engine SQL of one histogram: group keys first, then the value, the number of rows, and their sum where it is summed."""
+    """The engine SQL of one histogram: group keys first, then the value, the number of rows, and their sum where it is summed.
+    Of scores there is no value, and as many sums as there are candidates.
 
-    histogram: Histogram
+    valued  whether there is a value
+    sums    number of columns behind it
+    """
+
+    histogram: Histogram | Statistic
+    valued: bool
+    sums: int
     sql: str
     verified: tuple[Verified, ...] = ()
 

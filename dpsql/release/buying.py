@@ -261,7 +261,7 @@ class Buying:
         keys = part.key_columns
         return (
             exact(part.sql, part.verified, keys, part.sum_columns) if part.sql else None,
-            [exact(t.sql, t.verified, keys + 1, 1 + t.histogram.summed) for t in part.histograms],
+            [exact(t.sql, t.verified, keys + t.valued, t.sums) for t in part.histograms],
             [exact(m.sql, m.verified, keys, 3) for m in part.matchings],
         )
 

@@ -17,7 +17,7 @@ from math import prod
 import numpy as np
 
 from dpsql.aggregates.distinct_values import matched
-from dpsql.aggregates.histogram import Counts
+from dpsql.aggregates.histogram import Counts, source_of
 from dpsql.core.columns import Column, Places, ones, whole
 from dpsql.core.errors import error
 from dpsql.engines.base import ExactTable
@@ -108,13 +108,13 @@ def _chosen(
 ) -> list[list[int]]:
     """Values selected from the histograms, for the groups that are shown."""
     groups = {
-        part.histogram.identity: _by_group(noisy, exact, part.histogram.summed)
+        part.histogram.identity: _by_group(noisy, exact, part.sums > 1) if part.valued else _scores(noisy, exact)
         for part, exact in zip(compiled.histograms, histograms, strict=True)
     }
     return [
         cell
         for part in compiled.release.chosen
-        for cell in part.over_histogram.release(groups[part.over_histogram.histogram.identity], part.terms, noise)
+        for cell in part.over_histogram.release(groups[source_of(part.over_histogram).identity], part.terms, noise)
     ]
 
 
@@ -139,6 +139,16 @@ def _by_group(noisy: NoisyTable, exact: ExactTable, summed: bool) -> list[Counts
             if summed:
                 found[place].sums.append(sums[0][row])
     return found
+
+
+def _scores(noisy: NoisyTable, exact: ExactTable) -> list[Counts]:
+    """The scores of each group; 0 where nobody is."""
+    keys, sums = exact.open_exact()
+    rows = list(zip(*map(Column.tolist, sums), strict=True))
+    at = {key: i for i, key in enumerate(zip(*keys, strict=True))} if keys else {(): 0}
+    asked = zip(*noisy.keys, strict=True) if noisy.keys else [()]
+    nobody = (0,) * len(sums)
+    return [Counts([], [], list(rows[at[key]] if key in at else nobody)) for key in asked]
 
 
 def _counts(exact: ExactTable, summed: bool) -> Counts:

@@ -35,6 +35,12 @@ SAID = {
         "any place of a sorted histogram    118",
     ),
     "median": ("each cost by at most 1", "ranks of the one asked", "middle ", "q25 ", "site 6"),
+    "auction": (
+        "one row changes two scores apart by at most 20",
+        "its score is within 1,060 of the largest with 95 %",
+        "price: epsilon 0.1, delta 0; releases 1",
+        "10,597\n",
+    ),
     "gaussian_many_columns": (
         "one person changes l0 5, linf 1, l1 5, l2^2 5",
         "mechanism: discrete Laplace",

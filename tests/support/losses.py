@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import exp, inf, pi, sqrt, tanh
 from statistics import NormalDist
 
+from dpsql.aggregates.argmax import Argmax
 from dpsql.aggregates.extreme import Extreme
 from dpsql.aggregates.listed_extreme import ListedExtremes
 from dpsql.aggregates.mode import Mode
@@ -89,6 +90,8 @@ def of_chosen(chosen: Selected) -> Least:
             return choice(float(2 * rows * extreme.rate(terms)))
         case Mode() as mode:
             return added([choice(float(rows * mode.rate(terms)))] * mode.most)
+        case Argmax() as argmax:
+            return exponential(float(rows * argmax.sums.spread * argmax.rate(terms)))
         case ListedExtremes() as extreme:
             return pure(float(rows / extreme.noise(terms).scale))
     return pure(float(terms.epsilon))

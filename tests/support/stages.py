@@ -32,7 +32,7 @@ from dpsql.planner.planning import bound, calibrate
 from dpsql.planner.resolve import resolve
 from dpsql.relations.relations import Relation
 from dpsql.schema.model import Schema
-from tests.support import clinic
+from tests.support import clinic, staging
 from tests.support.statements import FIXTURES
 from tests.support.trees import text, told
 
@@ -201,10 +201,11 @@ def _limits(found: BoundedBlock) -> str:
     return f"{most.rows} rows, {most.groups} groups{values} of a unit; {cut}"
 
 
-def _calibrated(sql: str, schema: Schema) -> Iterator[str]:
+def _calibrated(sql: str, schema: Schema, types: staging.Types | None = None) -> Iterator[str]:
     query = _asked(sql)
     query.settled.price(schema)
-    plan = calibrate(bound(query, resolve(query, schema), schema), query.settled, schema, Identities(schema)).plan
+    resolved = resolve(query, schema, types, types.sandbox if types is not None else None)
+    plan = calibrate(bound(query, resolved, schema), query.settled, schema, Identities(schema)).plan
     for release in plan.releases:
         yield f"{release.name}: {_limits(release.limited)}; costs {_loss(release.loss)}"
         yield from (f"  {line}" for line in _parts(release))
@@ -238,7 +239,7 @@ STAGES: dict[str, Callable[[str, Schema], Iterator[str]]] = {
     "bound": _bounded,
     "calibrate": _calibrated,
     "relations": _resolved,
-    "aggregates": _calibrated,
+    "aggregates": lambda sql, schema: _calibrated(sql, schema, staging.Types()),
     "functions": _called,
 }
 """By the folder of tests/fixtures."""

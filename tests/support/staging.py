@@ -179,7 +179,7 @@ def exact(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, bound: S
     keys = part.key_columns
     return Exact(
         _table(connection, part.sql, keys, part.sum_columns) if part.sql else None,
-        tuple(_table(connection, t.sql, keys + 1, 1 + t.histogram.summed) for t in part.histograms),
+        tuple(_table(connection, t.sql, keys + t.valued, t.sums) for t in part.histograms),
         tuple(_table(connection, m.sql, keys, 3) for m in part.matchings),
     )
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 
 import duckdb
 
+from dpsql.aggregates.argmax import Scores
+from dpsql.aggregates.base import Statistic
 from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.histogram import Histogram
 from dpsql.aggregates.mode import ListedHistogram
@@ -38,6 +40,9 @@ def _tally(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, tally: 
     if problem:
         raise Violation(f"the engine raised on {sql}: {problem}\n{tally.sql}")
     found: Found = {}
+    if not tally.valued:
+        start = part.key_columns
+        return {tuple(row[:start]): Counter(dict(enumerate(map(int, row[start:])))) for row in rows}
     for row in rows:
         key, value, n = tuple(row[: part.key_columns]), row[part.key_columns], int(row[part.key_columns + 1])
         for own, declared in zip(key, part.release.keys, strict=True):
@@ -50,7 +55,7 @@ def _tally(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, tally: 
     return found
 
 
-def _check_value(tally: Histogram, value: object, sql: str) -> None:
+def _check_value(tally: Histogram | Statistic, value: object, sql: str) -> None:
     if isinstance(tally, Grid) and not (isinstance(value, int) and 0 <= value < tally.buckets):
         raise Violation(f"{value!r} is no bucket of {tally.identity} in {sql}")
     if isinstance(tally, ListedHistogram) and type(value) is not type(tally.values[0]):
@@ -61,6 +66,9 @@ def compare(part: CompiledRelease, one: list[Found], other: list[Found], sql: st
     """Raises Violation where one person moved a tally by more than the limits."""
     limits = part.release.limited.limits
     for tally, before, after in zip(part.histograms, one, other, strict=True):
+        if isinstance(tally.histogram, Scores):
+            _compare_scores(part, tally.histogram, before, after, sql)
+            continue
         moves = []
         for key in {*before, *after}:
             first, second = before.get(key, Counter()), after.get(key, Counter())
@@ -70,6 +78,21 @@ def compare(part: CompiledRelease, one: list[Found], other: list[Found], sql: st
             raise Violation(
                 f"one person moved {tally.histogram.identity} by {sum(moves)} in {groups} groups, claimed {limits}, in {sql}"
             )
+
+
+def _compare_scores(part: CompiledRelease, scores: Scores, before: Found, after: Found, sql: str) -> None:
+    """Raises Violation where one person moved scores farther apart than what the choice is priced by, over all groups."""
+    limits = part.release.limited.limits
+    moved, apart = 0, 0
+    for key in {*before, *after}:
+        first, second = before.get(key, Counter()), after.get(key, Counter())
+        changes = [first[i] - second[i] for i in range(scores.cells)]
+        moved += any(changes)
+        apart += max(changes) - min(changes)
+    if apart > limits.rows * scores.spread or moved > limits.groups:
+        raise Violation(
+            f"one person moved scores by {apart} in {moved} groups, claimed {limits} of {scores.spread}, in {sql}"
+        )
 
 
 def check_choices(part: CompiledRelease, sql: str) -> None:

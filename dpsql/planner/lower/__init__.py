@@ -34,7 +34,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsql.aggregates.base import CUT, ROWS, Matching, Statistic, UnitSums
-from dpsql.aggregates.histogram import Histogram
+from dpsql.aggregates.histogram import Histogram, source_of
 from dpsql.core.sqltypes import VARCHAR
 from dpsql.expressions.scalar import Scalar
 from dpsql.plan.compiled import CompiledHistogram, CompiledMatching, CompiledRelease, Verified
@@ -75,25 +75,29 @@ def lower(release: Release, bounds: Sequence[InputTable] = ()) -> CompiledReleas
     """The SQL of one release: group keys first, then the exact sums of its measures in order."""
     taken = matchings(release)
     matched = {matching.measure for matching in taken}
-    statistics = [m.statistic for i, m in enumerate(release.measures) if i not in matched]
+    sql, short = _summed(release, [m.statistic for i, m in enumerate(release.measures) if i not in matched])
+    return CompiledRelease(release, sql, _bounds(release, bounds), short, over_histogram(release), taken)
+
+
+def _summed(release: Release, statistics: list[Statistic]) -> tuple[str, tuple[Verified, ...]]:
+    """The SQL of the exact sums of statistics, and shorter ones for verified data; "" where there are none."""
+    if not statistics:
+        return "", ()
     names, inputs = inputs_of(statistics)
     # per unit, groups that are not declared are left out after the sums
     whole = True if release.limited.enforced else None
     rows = worked_out(limited_rows(release, inputs, unit=whole), statistics, names)
-    if not statistics:
-        sql = ""
-    elif release.limited.enforced:
+    if release.limited.enforced:
         sql = printed(_per_unit(release, statistics, names, rows))
     else:
         sql = printed(per_row(release, [s.row_sums(n) for s, n in zip(statistics, names, strict=True)], rows))
-    short = verified(release, statistics, names, inputs) if statistics else ()
-    return CompiledRelease(release, sql, _bounds(release, bounds), short, over_histogram(release), taken)
+    return sql, verified(release, statistics, names, inputs)
 
 
 def _bounds(release: Release, bounds: Sequence[InputTable]) -> tuple[str, ...]:
     """The input tables that a release reads."""
     measured = [scalar for measure in release.measures for scalar in measure.statistic.inputs]
-    counted = [scalar for chosen in release.chosen for scalar in chosen.over_histogram.histogram.inputs]
+    counted = [scalar for chosen in release.chosen for scalar in source_of(chosen.over_histogram).inputs]
     read = tables(rows_of(release, [*measured, *counted])) if bounds else frozenset()
     return tuple(bound.name for bound in bounds if bound.name in read)
 
@@ -130,11 +134,18 @@ def _per_unit(release: Release, statistics: list[Statistic], names: list[list[No
 
 def over_histogram(release: Release) -> tuple[CompiledHistogram, ...]:
     """The histograms that something of a release is chosen of, each once."""
-    different = {chosen.over_histogram.histogram.identity: chosen.over_histogram.histogram for chosen in release.chosen}
-    return tuple(_histogram(release, histogram) for histogram in different.values())
+    different = {source_of(one.over_histogram).identity: one.over_histogram for one in release.chosen}
+    found: list[CompiledHistogram] = []
+    for one in different.values():
+        scores, histogram = one.scores, one.histogram
+        if scores is not None:
+            found.append(CompiledHistogram(scores, False, scores.sums, *_summed(release, [scores])))
+        elif histogram is not None:
+            found.append(CompiledHistogram(histogram, True, 1 + histogram.summed, *_histogram(release, histogram)))
+    return tuple(found)
 
 
-def _histogram(release: Release, histogram: Histogram) -> CompiledHistogram:
+def _histogram(release: Release, histogram: Histogram) -> tuple[str, tuple[Verified, ...]]:
     """The rows of each group with each value. Where a unit may have several rows its values of a group are sorted, and of n that
     are cut to c those at evenly spread places stay: a function of its own rows, at most c of them.
     """
@@ -142,7 +153,7 @@ def _histogram(release: Release, histogram: Histogram) -> CompiledHistogram:
     value = histogram.value_of([own(f"x{i}") for i in range(len(inputs))])
     enforced, limits = release.limited.enforced, release.limited.limits
     if not enforced:
-        return CompiledHistogram(histogram, printed(_counted(release, histogram, value, rows_of(release, inputs))))
+        return printed(_counted(release, histogram, value, rows_of(release, inputs))), ()
     keys, known, listed = key_columns(release), Bare(Is(ROW_VALUE, "NOT NULL")), own("v0")
     owners = (UNIT, *keys)
     valued = over(limited_rows(release, inputs), "counted", [*owners, Item(value, Own("v"))])
@@ -154,7 +165,7 @@ def _histogram(release: Release, histogram: Histogram) -> CompiledHistogram:
     kept = Bare(Case(((whole, listed),), Spread(listed, own("r0"), own("c0"))))
     column = Item(Call("unnest", (kept,)), Own("v"))
     tree = _bucketed(histogram, keys, over(limited, "limited", [*keys, column], where=(KEEPS_ANY,)))
-    return CompiledHistogram(histogram, printed(tree), _verified_histogram(release, histogram, value, inputs))
+    return printed(tree), _verified_histogram(release, histogram, value, inputs)
 
 
 def _counted(release: Release, histogram: Histogram, value: Node, rows: Node) -> Node:

@@ -9,7 +9,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.aggregates.bounds import check_bounds
-from dpsql.aggregates.record import Aggregate, Constant, Given, Record
+from dpsql.aggregates.distinct_values import combination
+from dpsql.aggregates.record import ANY_NUMBER, Aggregate, Constant, Given, Record
 from dpsql.aggregates.shared import COUNT, DISTINCT, ROWS, UNITS
 from dpsql.core.cancellation import check
 from dpsql.core.domains import Interval
@@ -92,7 +93,7 @@ class Collector:
         values = (
             inner.expressions if isinstance(inner, exp.Anonymous) else (inner.this, inner.expression)[: record.takes]
         )
-        if len(values) != record.takes:
+        if len(values) != record.takes != ANY_NUMBER:
             takes, name = "one argument" if record.takes == 1 else "two arguments", str(inner.this).upper()
             raise error(106, f"{name} takes {takes}", hint=f"write {name}({record.example.partition('(')[2]}")
         return AskedAggregates((self._of_values(inner, record, values, condition),))
@@ -155,7 +156,8 @@ class Collector:
         values = [self._value(node, record, argument) for argument in arguments]
         sqltype = record.sqltype(values[0].sqltype)
         second = values[1] if record.takes == 2 else None
-        return Aggregate(record, values[0], condition, "", span_of(node), sqltype, second)
+        first = combination(values, whole=True) if record.takes == ANY_NUMBER else values[0]
+        return Aggregate(record, first, condition, "", span_of(node), sqltype, second)
 
     def _of_deciding_rows(
         self, node: exp.Expression, record: Record, argument: exp.Expression, condition: Scalar | None

@@ -16,6 +16,7 @@ from dpsql.expressions.logic import compare, conjunction, truth
 from dpsql.expressions.scalar import Scalar, held_together
 from dpsql.plan.resolved import GroupKey
 from dpsql.planner.grammar import is_aggregate
+from dpsql.planner.resolve.candidates import scored
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.joined import can_join, connect, equalities_between, from_clause, joined_scope, parts_scope
@@ -31,7 +32,15 @@ from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.sources import Source, glance, items, public_values, relation, shown_names, source
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement
 from dpsql.planner.resolve.subqueries import Subqueries
-from dpsql.planner.resolve.syntax import check_no_unnest, parts_of, replaced, unnests, unparenthesised, where_parts
+from dpsql.planner.resolve.syntax import (
+    check_no_unnest,
+    of_many,
+    parts_of,
+    replaced,
+    unnests,
+    unparenthesised,
+    where_parts,
+)
 from dpsql.planner.resolve.tiles import with_tiles
 from dpsql.planner.resolve.unit_groups import unit_groups
 from dpsql.planner.resolve.unit_windows import has_windows, unit_windows, windows_of
@@ -78,6 +87,9 @@ def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
         in_from(statement, select, env)
     if any(isinstance(n, exp.Lateral) for n in items(select)):
         select = without_laterals(statement, select, env)
+    call = of_many(select)
+    if call is not None:
+        select = scored(statement, select, call, env)
     tested = _tested(select)
     seen = {id(n): glance(statement, n, env) for n in items(select)}
     _check_names(seen)

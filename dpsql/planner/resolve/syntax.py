@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
+from dpsql.aggregates.record import ANY_NUMBER
 from dpsql.aggregates.registry import BY_SPELLING
 from dpsql.core.errors import Error
 from dpsql.core.spans import span_of
@@ -38,6 +39,15 @@ def parts_of(node: exp.Expression) -> Iterator[exp.Expression]:
 def unnests(select: exp.Select) -> list[exp.Expression]:
     """Every UNNEST of a SELECT that is its own."""
     return [part for part in parts_of(select) if is_unnest(part)]
+
+
+def of_many(select: exp.Select) -> exp.Anonymous | None:
+    """The first aggregate of the SELECT list that takes any number of values."""
+    for part in (part for shown in select.expressions for part in every(shown, exp.Anonymous)):
+        record = BY_SPELLING.get(str(part.this).lower())
+        if record is not None and record.takes == ANY_NUMBER and part.parent_select is select:
+            return part
+    return None
 
 
 def no_unnest(node: exp.Expression) -> Error:
