@@ -4,8 +4,9 @@ The data       the 1,629 people of the bundled survey. Its secret is a fair coin
                it beyond one half can come from that person's own row alone, and from no pattern among people
 The attacker   knows sex, age, race, marital state, education and height of one person. In published rows they look for that person:
                where all rows that fit have one secret it is known, else a coin is thrown
-Legacy         rows without names; with ages in bands of ten and heights left out; rows that fewer than 5 share left out
-               (k-anonymity); one secret in ten swapped with another row's
+Legacy         rows without names; with great ages and heights as their last tenth begins (top-coding); with ages in bands of
+               ten and heights left out; rows that fewer than 5 share left out (k-anonymity); one secret in ten swapped with
+               another row's
 dpsql          no rows, but the best there is to ask: how many such people there are with the secret, and how many without, in one
                GROUP BY over all that is known. The larger one is guessed
 Source         Sweeney 2002, k-anonymity; Machanavajjhala and others 2007, l-diversity, for groups that share their secret
@@ -72,6 +73,9 @@ def correct(chances: np.ndarray, secrets: np.ndarray) -> float:
 
 def legacy(rows: list[Row], secrets: np.ndarray) -> Iterator[Outcome]:
     yield Outcome("rows without names", correct(matched(rows, rows, secrets), secrets))
+    old, tall = (sorted(int(str(row[i])) for row in rows)[-len(rows) // 10] for i in (1, 5))
+    topped = [(sex, min(int(str(age)), old), *more, min(int(str(cm)), tall)) for sex, age, *more, cm in rows]
+    yield Outcome("top-coded", correct(matched(topped, topped, secrets), secrets))
     coarse = [(sex, int(str(age)) // 10, race, marital, education) for sex, age, race, marital, education, _ in rows]
     yield Outcome("coarser", correct(matched(coarse, coarse, secrets), secrets))
     often = Counter(coarse)
