@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
-from dpsql.guard.cells import HASH_BITS, Cells, Keys, Places
+from dpsql.guard.arrays import Bools, Numbers, Places
+from dpsql.guard.cells import HASH_BITS, Cells, Keys
 from dpsql.guard.history import BlockQuestion
 from dpsql.guard.leaving_out import Policy
 
@@ -35,7 +35,6 @@ MOST_LAYERS = 8
 SIGMA = 10
 """Times k: a number of people that is known less exactly than this is not exposed."""
 _ZERO, _RIDGE = 1e-3, 1e-10
-Commons = npt.NDArray[np.float64]
 
 
 @dataclass(slots=True)
@@ -52,8 +51,8 @@ class _Space:
     policy: Policy
     cells: list[Keys] = field(default_factory=list)
     spreads: list[float] = field(default_factory=list)
-    gram: Commons = field(default_factory=lambda: np.zeros((0, 0)))
-    common: Commons = field(default_factory=lambda: np.zeros((0, 0)))
+    gram: Numbers = field(default_factory=lambda: np.zeros((0, 0)))
+    common: Numbers = field(default_factory=lambda: np.zeros((0, 0)))
     watched: list[Keys] = field(default_factory=list)
     late: list[tuple[Cells, int, float]] = field(default_factory=list)
 
@@ -127,9 +126,7 @@ class _Space:
         for place in np.flatnonzero(self._close(combined, sizes, np.zeros(len(sizes)), most)).tolist():
             yield self.watched[place]
 
-    def _close(
-        self, combined: Commons, sizes: npt.NDArray[np.int64], slack: Commons, most: float
-    ) -> npt.NDArray[np.bool_]:
+    def _close(self, combined: Numbers, sizes: Places, slack: Numbers, most: float) -> Bools:
         """The watched vectors that combinations leave nothing of, and that they tell more exactly than `most`."""
         left = sizes - (combined * self.common).sum(axis=0)
         known = np.sqrt(((combined * np.array(self.spreads)[:, None]) ** 2).sum(axis=0))
@@ -174,7 +171,7 @@ class Audit:
         )
 
 
-def _few(latest: Sequence[Keys], common: Commons, policy: Policy) -> list[Keys]:
+def _few(latest: Sequence[Keys], common: Numbers, policy: Policy) -> list[Keys]:
     """Vectors of few that combinations of two with the last, or of a whole and its parts, make.
 
     common  of every two of them
@@ -197,7 +194,7 @@ def _few(latest: Sequence[Keys], common: Commons, policy: Policy) -> list[Keys]:
     return found
 
 
-def _parts(whole: int, others: Sequence[int], common: Commons) -> list[int]:
+def _parts(whole: int, others: Sequence[int], common: Numbers) -> list[int]:
     """Places of disjoint parts of a whole, the first parts first."""
     sizes, parts = np.diag(common), list[int]()
     inside = (sizes < sizes[whole]) & (common[whole] == sizes)
@@ -211,7 +208,7 @@ def _is_few(size: float, policy: Policy) -> bool:
     return size > 0 and policy.is_few(int(size))
 
 
-def _overlaps(cells: Sequence[Keys], others: Sequence[Keys]) -> Commons:
+def _overlaps(cells: Sequence[Keys], others: Sequence[Keys]) -> Numbers:
     """Number of keys that each of some cells has in common with each of others. Cells of different units, as the groups of a breakdown
     are, are looked up together; of cells that are equal, as of a COUNT and an AVG, one is looked up."""
     (cells, ones), (others, places) = _different(cells), _different(others)
@@ -253,7 +250,7 @@ def _layers(cells: Sequence[Keys], last: int) -> list[tuple[Keys, Places]]:
     return layers
 
 
-def _common(cells: Sequence[Keys], watched: Sequence[Keys]) -> Commons:
+def _common(cells: Sequence[Keys], watched: Sequence[Keys]) -> Numbers:
     """The same for each of some cells and each of many vectors of few, which are looked up all at once."""
     every = np.concatenate([np.zeros(0, dtype=np.uint32), *watched])
     ends = np.cumsum([0, *(len(keys) for keys in watched)])

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.guard.arrays import Numbers, Places
+
 Keys = npt.NDArray[np.uint32]
 Marks = npt.NDArray[np.void]
-Places = npt.NDArray[np.int64]
 Fine = tuple[tuple[str, tuple[str, ...]], ...]
 """Thresholds and lists that tell cells apart which are the same to the sample (thresholds.py)."""
 
@@ -72,12 +73,12 @@ def cells(found: Sequence[tuple[str, Keys]], fine: Sequence[Fine] = ()) -> Cells
     )
 
 
-def keyed(units: npt.NDArray[np.int64], adds: npt.NDArray[np.float64]) -> Keys:
+def keyed(units: Places, adds: Numbers) -> Keys:
     """The keys of sample units that add some numbers: the same in as many digits as are sure, in whatever order these were added up."""
     return np.asarray((units.astype(np.uint32) << np.uint32(HASH_BITS)) | _hashes(adds))
 
 
-def _hashes(adds: npt.NDArray[np.float64]) -> Keys:
+def _hashes(adds: Numbers) -> Keys:
     if len(adds) > 1 and (adds == adds[0]).all():
         # they all add the same, as where they are counted
         return _hashed(adds[:1])
@@ -89,14 +90,12 @@ def _hashes(adds: npt.NDArray[np.float64]) -> Keys:
     return _hashed(adds)
 
 
-def _hashed(adds: npt.NDArray[np.float64]) -> Keys:
+def _hashed(adds: Numbers) -> Keys:
     # what is beyond the range of exponents is at its end
     with np.errstate(divide="ignore"):
         digits = np.clip(np.floor(np.log10(np.abs(adds))), -_DIGITS, _DIGITS)
     powers = _POWERS[digits.astype(np.int64) + _DIGITS]
-    shown: npt.NDArray[np.float64] = (
-        np.round(np.clip(adds, -(10.0**_DIGITS), 10.0**_DIGITS) / powers, 9) * np.sign(adds) + digits
-    )
+    shown: Numbers = np.round(np.clip(adds, -(10.0**_DIGITS), 10.0**_DIGITS) / powers, 9) * np.sign(adds) + digits
     mixed = (shown.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - HASH_BITS)
     return mixed.astype(np.uint32)
 

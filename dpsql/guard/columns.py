@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from string import ascii_letters
 
-from dpsql.core.domains import Value
+from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.sqltypes import SqlType
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard.sizes import Share
+from dpsql.schema.model import Column
 from dpsql.sql.duckdb import literal_sql, quoted
 
 Constants = dict[str, tuple[Value, ...]]
@@ -32,6 +33,12 @@ FINEST = 12
 """Constants of one part that are looked up together; where there are more, or others, they are compared with the place."""
 SMALL = 20
 """Whole numbers from 0 that other values are."""
+DIFFERENT, LONGEST = 4, 20
+"""Elements of one list that are drawn, and elements that it has at most."""
+MOST_DRAWN = 200
+"""Declared values of elements that are drawn one by one; of more, only the constants of a statement are."""
+_FURTHER = (9_973, 7_919, 6_007, 5_003, 3_001)
+"""Primes: times a place, the digits behind are another place."""
 
 
 def constants(expressions: Iterable[Scalar]) -> Constants:
@@ -169,6 +176,35 @@ def _beside(value: Value) -> tuple[str, str]:
 
 def _text(value: Value) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(float(value))
+
+
+def listed(place: str, element: Column, length: int, known: Sequence[Value], slots: int) -> str:
+    """The list of a few elements at a place, each as a value of a column of its own; NULL where that is NULL.
+
+    Why  how many there are, and what they are, are digits of the place, further and further behind. A longer list repeats its first
+         element: only constants are looked for in it, and elements are not told apart otherwise
+
+    length  the most elements, as declared
+    """
+    count, *places = (f"(({place} * {prime}) % 1)" for prime in _FURTHER)
+    different, most = min(DIFFERENT, length), min(LONGEST, length)
+    drawn = [_element(here, element, known, slots) for here in places[:different]]
+    size = f"floor({count} * {most + 1})::INTEGER"
+    every = f"CAST([{', '.join(drawn)}] AS {element.sqltype}[])"
+    found = f"list_resize(list_slice({every}, 1, {size}), {size}, {every}[1])"
+    return f"CASE WHEN {place} IS NOT NULL THEN {found} END"
+
+
+def _element(place: str, element: Column, known: Sequence[Value], slots: int) -> str:
+    match element.domain:
+        case Categories(values=values) if len(values) <= MOST_DRAWN:
+            listed = ", ".join(literal_sql(value, element.sqltype) for value in values)
+            return f"[{listed}][1 + floor({place} * {len(values)})::INTEGER]"
+        case Interval(lower=lower, upper=upper):
+            whole = element.sqltype.is_integer or element.sqltype.is_counted
+            number = f"({float(lower)!r} + {place} * {float(upper - lower + whole)!r})"
+            return item(f"floor({number})" if whole else number, element.sqltype)
+    return sql(place, element.sqltype, known, slots)
 
 
 def shown(table: str, source: str, columns: list[tuple[str, str]]) -> str:

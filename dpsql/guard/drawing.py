@@ -17,14 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domains import Categories, Interval
+from dpsql.guard.arrays import Array, Numbers, Places
 from dpsql.guard.sizes import NULLS, Bought, Share, Sizes, sizes
 from dpsql.schema.dependences import deriving, determined, leading
 from dpsql.schema.model import ROW, Column, Reference, Schema, Table
 from dpsql.schema.write import days, microseconds
-
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
-Array = npt.NDArray[np.generic]
 
 FEWEST, MOST = 20_000, 200_000
 """[sample units] There are 4 for each k people that are declared, between these."""
@@ -44,7 +41,7 @@ class Drawn:
 
     values: Array | None
     nulls: npt.NDArray[np.bool_] | None = None
-    places: Floats | None = None
+    places: Numbers | None = None
     known: tuple[Share, ...] = ()
     is_key: bool = False
 
@@ -171,7 +168,7 @@ class Drawing:
             return Drawn((place * len(self.rows_of(above))).astype(np.int64) + 1, is_key=True)
         return Drawn(_picked([_declared(v) for v in self._listed(reference.table, reference.targets[0])], place))
 
-    def _uniform(self, table: str, column: str, size: int) -> Floats:
+    def _uniform(self, table: str, column: str, size: int) -> Numbers:
         """[0, 1) for each row: the finished states of a counter that steps from a hash of the column (Steele, Lea and Flood 2014)."""
         begun = np.uint64(int.from_bytes(hashlib.sha256(f"{self._identity}\n{table}\n{column}".encode()).digest()[:8]))
         state = begun + np.arange(1, size + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -191,7 +188,7 @@ def _taken(drawn: Drawn, rows: Places) -> Drawn:
     )
 
 
-def _values(known: Sizes, column: Column, place: Floats) -> Drawn:
+def _values(known: Sizes, column: Column, place: Numbers) -> Drawn:
     """The value at each place: the shares lie one after another, each as long as it weighs."""
     domain = column.domain
     if not known.shares or not isinstance(domain, Categories | Interval):
@@ -209,7 +206,7 @@ def _values(known: Sizes, column: Column, place: Floats) -> Drawn:
     return Drawn(np.clip(found, float(domain.lower), float(domain.upper)))
 
 
-def _picked(values: Sequence[object], place: Floats) -> Array:
+def _picked(values: Sequence[object], place: Numbers) -> Array:
     return _array(values)[(place * len(values)).astype(np.int64) % len(values)] if values else np.zeros(len(place))
 
 

@@ -45,7 +45,8 @@ from dpsql.sql.queries import Item, Select
 from dpsql.sql.trees import tables
 
 Found = dict[str, Array]
-Decided = tuple[dict[Variant, int], Places, Numbers]
+Decided = tuple[dict[Variant, int], Numbers]
+"""By variant, of how many units the rows then add something else; and what each unit's rows add as they are."""
 ALIKE = 1_000
 """Numbers are alike that differ by less than this part of the bounds of their noise."""
 LOOKED_AT = 20_000
@@ -188,12 +189,10 @@ class Evaluating:
         if self._first or known is not block or decided is None:
             outside = _outside(block, variants)
             decided = _decided(self._grouped(block, [], outside or [None], first), outside)
-        result, units, whole = decided
-        size = int(units.max(initial=-1)) + 1
+        result, whole = decided
         for variant in variants:
             if variant not in result:
-                other = self._varied(block, variant, first)
-                result[variant] = _differing(units, whole, other.units, other.hashes[0], size)
+                result[variant] = _differing(whole, self._grouped(block, [], [variant], first, variant))
         return [Change(*variant, result[variant]) for variant in variants]
 
     def is_void_in_public(self, block: Block, change: Change) -> bool:
@@ -256,24 +255,22 @@ class Evaluating:
     # --- queries ------------------------------------------------------------------------------------------------------
 
     def _grouped(
-        self, block: Block, values: Sequence[Added], variants: Sequence[Variant | None], first: int | None = None
+        self,
+        block: Block,
+        values: Sequence[Added],
+        variants: Sequence[Variant | None],
+        first: int | None = None,
+        varied: Variant | None = None,
     ) -> Grouped:
-        """Sums of the contributions of rows, for each unit in each group."""
+        """Sums of the contributions of rows, for each unit in each group; with a variant that FROM has too."""
         trees = {added.tree: f"v{i}" for i, added in enumerate(values)}
-        query = Scan(block, first=first).query(trees, variants)
-        units, found = self._run(query)
+        units, found = self._run(Scan(block, varied, first).query(trees, variants))
         columns = {tree: found.get(name) for tree, name in trees.items()}
         hashes = [hashed(found[f"h{i}"]) for i in range(len(variants))]
         groups = numbered(found["k"]) if "k" in found else None
         rows = RowSums.of(units, groups)
         sums = {added: rows.added(added_by(added.of, columns[added.tree])) for added in values}
         return Grouped(rows.units, rows.groups, sums, [rows.added(one) for one in hashes])
-
-    def _varied(self, block: Block, variant: Variant, first: int | None) -> Grouped:
-        """The hashes of what rows add, with a variant in FROM too."""
-        units, found = self._run(Scan(block, variant, first).query({}, (variant,)))
-        rows = RowSums.of(units, None)
-        return Grouped(rows.units, rows.groups, {}, [rows.added(hashed(found["h0"]))])
 
     def _run(self, query: Node) -> tuple[Places, Found]:
         """The sample units of a query's rows, and its columns."""
@@ -320,12 +317,11 @@ class Evaluating:
 
 
 def _decided(found: Grouped, variants: Sequence[Variant | None]) -> Decided:
-    """By variant, of how many units the rows then add something else; and what each unit's rows add as they are."""
     size = int(found.units.max(initial=-1)) + 1
     adds = [_added(found.units, hashes, size) for hashes in found.hashes]
     whole = adds[0] if adds else np.zeros(size)
     changed = {v: int((a != whole).sum()) for v, a in zip(variants, adds, strict=True) if v is not None}
-    return changed, np.arange(size), whole
+    return changed, whole
 
 
 def _added(units: Places, adds: Numbers, size: int) -> Numbers:
@@ -352,8 +348,7 @@ def _grouped_keys(units: Places, starts: Places, adds: Numbers, fewest: float) -
     return [found[begun:end] for begun, end in pairwise([0, *ends])]
 
 
-def _differing(units: Places, one: Numbers, others: Places, other: Numbers, size: int) -> int:
-    size = max(size, int(others.max(initial=-1)) + 1)
-    a, b = np.zeros(size), np.zeros(size)
-    a[units], b[others] = one, other
-    return int((a != b).sum())
+def _differing(whole: Numbers, other: Grouped) -> int:
+    """[sample units] whose rows add something else than they do as they are."""
+    adds = _added(other.units, other.hashes[0], len(whole))
+    return int((adds != np.pad(whole, (0, len(adds) - len(whole)))).sum())

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from dpsql.core.cancellation import check
 from dpsql.guard.answers import RELEASED, PastAnswers, fine_of
+from dpsql.guard.arrays import Numbers, Places
 from dpsql.guard.cells import Cells, Keys, Marks, differences
 from dpsql.guard.leaving_out import Policy
-from dpsql.guard.sketches import Growing, Places, Sketches
+from dpsql.guard.sketches import Growing, Sketches
 from dpsql.guard.thresholds import are_apart
 
-Precisions = npt.NDArray[np.float64]
 Load = Callable[[int, int], Keys]
 """The keys of a cell, by the charge of its statement and its place there."""
 _KEYS = 2**20
@@ -129,9 +129,9 @@ class History:
         self,
         own: _Answered,
         places: Places,
-        precisions: Precisions,
+        precisions: Numbers,
         others: _Answered,
-        theirs: Precisions,
+        theirs: Numbers,
         kind: int,
         load: Load,
     ) -> Conflict | None:
@@ -162,7 +162,7 @@ class History:
         return None
 
     def _within(
-        self, own: _Answered, places: Places, precisions: Precisions, others: _Answered, same: Places
+        self, own: _Answered, places: Places, precisions: Numbers, others: _Answered, same: Places
     ) -> Conflict | None:
         """The same for a cell of the statement and one that is the same to the sample. All answers of either are taken for answers of
         each, so that the difference is taken for no less exact than it is."""
@@ -260,7 +260,7 @@ class _Answered:
         salted = _salted(others.sketches.marks.values, others.kind.values, others.kinds)
         return np.array([self._places.get(digest, -1) for digest in salted], dtype=np.int64)
 
-    def precisions_at(self, places: Places) -> Precisions:
+    def precisions_at(self, places: Places) -> Numbers:
         """Of the cells at some places; 0 for none."""
         return np.append(self.precisions.values, 0.0)[places]
 
@@ -296,7 +296,7 @@ def _salted(marks: Marks, kind: npt.NDArray[np.int32], kinds: Iterable[str]) -> 
     return found
 
 
-def _variance(precisions: Precisions) -> Precisions:
+def _variance(precisions: Numbers) -> Numbers:
     """Of the mean of several answers to one question, each weighted by its precision."""
     return np.asarray(np.divide(1.0, precisions, out=np.full(len(precisions), np.inf), where=precisions > 0))
 

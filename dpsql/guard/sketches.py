@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
+from dpsql.guard.arrays import Bools, Places
 from dpsql.guard.cells import MARK, SKETCH_BITS, Marks
 
 Words = npt.NDArray[np.uint64]
-Places = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 WORDS = SKETCH_BITS // 64
 _SHORT = 4
 """Words of a folded sketch: what is far apart needs no look at the whole."""

@@ -23,7 +23,7 @@ from dpsql.engines.duckdb.loading import load
 from dpsql.engines.duckdb.locked import connect, lock, one_select, run
 from dpsql.engines.writing import name
 from dpsql.expressions.buckets import MACRO
-from dpsql.guard import columns, elements
+from dpsql.guard import columns
 from dpsql.guard.columns import Constants
 from dpsql.guard.drawing import Drawing, Drawn, count
 from dpsql.guard.sizes import Bought, Share
@@ -171,7 +171,7 @@ class SampleUnits(Walled):
         slots = columns.parts(self._people, self._schema.guard.k)
         place, other = map(name, one.places)
         if one.column.element is not None:
-            return elements.sql(place, one.column.element, one.column.length or 0, known, slots)
+            return columns.listed(place, one.column.element, one.column.length or 0, known, slots)
         return columns.sql(place, one.column.sqltype, known, slots, one.known, other)
 
     def _drawn_tables(self) -> duckdb.DuckDBPyConnection:

@@ -122,7 +122,6 @@ WRITERS = {
     "dpsql/aggregates/bounds.py": "told to people",
     "dpsql/guard/bought.py": "statements that the owner's verb asks",
     "dpsql/guard/columns.py": "what is asked of sample units",
-    "dpsql/guard/elements.py": "what is asked of sample units",
     "dpsql/guard/evaluating.py": "what is asked of sample units",
     "dpsql/guard/units.py": "what is asked of sample units",
     "dpsql/planner/explain/released.py": "told to people",

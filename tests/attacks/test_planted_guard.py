@@ -23,7 +23,8 @@ from dpsql.guard import (
     thresholds,
     void,
 )
-from dpsql.guard.cells import Keys, Places
+from dpsql.guard.arrays import Places
+from dpsql.guard.cells import Keys
 from dpsql.guard.guarding import Guarding
 from dpsql.guard.history import History
 from dpsql.guard.lists import Lists

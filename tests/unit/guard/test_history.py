@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from dpsql.guard import cells as of_cells
 from dpsql.guard import sketches as of_sketches
+from dpsql.guard.arrays import Places
 from dpsql.guard.cells import HASH_BITS, Keys, Marks, cells, differences
 from dpsql.guard.history import BlockQuestion, History
 from dpsql.guard.leaving_out import Policy
-from dpsql.guard.sketches import Places, Sketches, _distances
+from dpsql.guard.sketches import Sketches, _distances
 
 POLICY = Policy(20, 1.0)
 
