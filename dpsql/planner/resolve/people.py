@@ -22,7 +22,7 @@ from dpsql.planner.resolve.free import said_of_groups
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
 from dpsql.planner.resolve.key_lists import check_value_list, is_listed, key_lists, leaves_out_empty
 from dpsql.planner.resolve.nobody import NAME, over_nobody, ruled_out, without_decided
-from dpsql.planner.resolve.rows_of_people import bare_column, rows_of_people
+from dpsql.planner.resolve.rows_of_people import bare_columns, rows_of_people
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
@@ -50,6 +50,7 @@ class _Rewriter:
     collector: Collector
     texts: TextExtremes
     aliases: dict[str, exp.Expression]
+    shown: list[exp.Expression]
     open_aliases: set[str] = field(default_factory=set)
     expanded: int = 0
 
@@ -138,7 +139,7 @@ class _Rewriter:
             again = column.is_null and column.sqltype != NULL_TYPE
             shown = Cast(column.tree, column.sqltype, tries=False) if again else column.tree
             return exp.maybe_parse(printed(shown), dialect=DUCKDB)
-        raise bare_column(node, column)
+        raise bare_columns(node, column, [p for p in self.shown if self._key(unaliased(p)) is None], self.scope)
 
 
 def _released(name: str) -> exp.Column:
@@ -153,7 +154,7 @@ def release(
     found = key_lists(statement, select, keys, relation, env)
     keys, lists = list(found.keys), found.lists
     texts, by_tree = TextExtremes(scope), {key.scalar.tree: key for key in keys}
-    rewriter = _Rewriter(statement, env, scope, by_tree, collector, texts, dict(scope.aliases))
+    rewriter = _Rewriter(statement, env, scope, by_tree, collector, texts, dict(scope.aliases), select.expressions)
     listed = {i for one in lists for i in one.keys} | {i for i, key in enumerate(keys) if is_listed(key.scalar)}
     having = select.args.get("having")
     # keys that are selected privately need a count of people, and so may be all that COUNT(*) > 0 is written for

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
+from dpsql.core.wording import counted, listed
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.planner.resolve.key_lists import is_null_alone
 from dpsql.planner.resolve.scalars import scalar
@@ -54,21 +57,45 @@ def _shown(node: exp.Expression) -> exp.Expression:
     return node.expressions[0] if isinstance(node, exp.Select) and node.expressions else node
 
 
-def bare_column(node: exp.Column, column: Scalar) -> Error:
-    """305: a column that is shown for each row."""
-    return error(
-        305,
-        f"{node.name} is neither grouped nor aggregated, so it would show rows of people",
-        hint=_instead(node.name, column),
-        span=span_of(node),
-    )
+def bare_columns(node: exp.Column, column: Scalar, shown: Sequence[exp.Expression], scope: Scope) -> Error:
+    """305: columns that are shown for each row.
+
+    column  that of the node, the first of them
+    shown   what stands beside it, in which others may be
+    """
+    found = {node.name: column}
+    for other in map(unaliased, shown):
+        beside = scope.column(other) if isinstance(other, exp.Column) and other.name else None
+        if beside is not None and not beside.is_literal:
+            found.setdefault(other.name, beside)
+    if len(found) == 1:
+        what = f"{node.name} is neither grouped nor aggregated, so it would show rows of people"
+        return error(305, what, hint=_instead(found), span=span_of(node))
+    rest = [counted(len(found) - MOST_NAMED, "more column")] if len(found) > MOST_NAMED else []
+    names = listed([*list(found)[:MOST_NAMED], *rest])
+    what = f"{names} are neither grouped nor aggregated, so they would show rows of people"
+    return error(305, what, hint=_instead(found), span=span_of(node))
 
 
-def _instead(name: str, column: Scalar) -> str:
-    if column.role == "identifier":
-        return "leave it out, or write COUNT(*)"
-    averaged = column.sqltype.is_number and finite_hull(column) is not None
-    return f"add it to GROUP BY, or write {'AVG' if averaged else 'COUNT'}({advised(name)})"
+MOST_NAMED = 5
+"""Of columns that are shown for each row."""
+
+
+def _instead(found: Mapping[str, Scalar]) -> str:
+    others = {name: column for name, column in found.items() if column.role != "identifier"}
+    if not others:
+        return f"leave {'it' if len(found) == 1 else 'them'} out, or write COUNT(*)"
+    what = "it" if len(found) == 1 else "them" if len(others) == len(found) else listed(list(others)[:MOST_NAMED])
+    written = [f"{'AVG' if _is_amount(column) else 'COUNT'}({advised(name)})" for name, column in others.items()]
+    out = [advised(name) for name in found if name not in others]
+    left = f"leave {listed(out[:MOST_NAMED])} out, " if out else ""
+    return f"{left}add {what} to GROUP BY, or write {listed(written[:MOST_NAMED])}"
+
+
+def _is_amount(column: Scalar) -> bool:
+    """True if a column's average says something: years and codes are listed, or integers much further from 0 than from one another."""
+    bounds = finite_hull(column) if column.sqltype.is_number and column.role != "dimension" else None
+    return bounds is not None and not (column.integral and 4 * (bounds.upper - bounds.lower) < abs(bounds.lower))
 
 
 def shown_row_by_row(select: exp.Select, source: Relation, scope: Scope) -> Error:
@@ -78,4 +105,7 @@ def shown_row_by_row(select: exp.Select, source: Relation, scope: Scope) -> Erro
     found = scope.column(node) if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) else None
     if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) and found is None:
         return scope.unknown(node)
-    return bare_column(node, found) if found is not None else rows_of_people(Private(source, select), select)
+    if found is None:
+        return rows_of_people(Private(source, select), select)
+    assert isinstance(node, exp.Column)
+    return bare_columns(node, found, select.expressions, scope)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dpsql.core.domains import interval
 from dpsql.core.errors import Error
+from dpsql.schema.toml import read_schema
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support.statements import Statement, read, useful
@@ -57,7 +61,12 @@ def refusal(session: Session, sql: str) -> str:
 
 @pytest.mark.parametrize(
     ("schema", "column", "suggested"),
-    [("randhie", "income", "AVG(income)"), ("randhie", "person_id", "COUNT(*)"), ("nhefs", "sex", "COUNT(sex)")],
+    [
+        ("randhie", "income", "AVG(income)"),
+        ("randhie", "person_id", "COUNT(*)"),
+        ("randhie", "site", "COUNT(site)"),
+        ("nhefs", "sex", "COUNT(sex)"),
+    ],
 )
 def test_what_a_bare_column_is_told_to_write_is_accepted(
     schema: str, column: str, suggested: str, sessions: dict[str, Session]
@@ -65,6 +74,16 @@ def test_what_a_bare_column_is_told_to_write_is_accepted(
     table = {"randhie": "person", "nhefs": "patients"}[schema]
     assert f"write {suggested}" in refusal(sessions[schema], f"SELECT {column} FROM {table}")
     assert sessions[schema].explain(f"SELECT {suggested} FROM {table}")
+
+
+def test_an_average_of_years_is_not_suggested() -> None:
+    declared = read_schema(EXAMPLES / "nhefs" / "schema.toml")
+    patients = declared.tables[0]
+    for bounds, suggested in ((interval(1971, 1992), "COUNT(age)"), (interval(25, 74), "AVG(age)")):
+        columns = tuple(replace(c, domain=bounds) if c.name == "age" else c for c in patients.columns)
+        schema = replace(declared, tables=(replace(patients, columns=columns), *declared.tables[1:]))
+        with closing(open_session(schema, None, ":memory:")) as session:
+            assert f"write {suggested}" in refusal(session, "SELECT age FROM patients")
 
 
 def test_every_refusal_has_its_suggestion() -> None:
