@@ -15,7 +15,7 @@ from dpsql.plan.charges import Budget, Cap, ChargeRequest, Portion, ReservedBudg
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.planner.pricing import accounted
-from dpsql.schema.model import ROW, Analyst, Privacy, Role, Schema
+from dpsql.schema.model import RESERVED, ROW, Analyst, Privacy, Role, Schema
 from dpsql.schema.purchases import BUYER
 
 
@@ -24,6 +24,9 @@ def budget_of(schema: Schema, analyst: Analyst | None = None) -> Budget:
     privacy = schema.privacy
     held = tuple(ReservedBudget(r.name, r.analyst, r.refreshes, pure(r.epsilon, r.delta)) for r in schema.reservations)
     caps: list[Cap] = []
+    if analyst is not None and analyst.dashboard is not None and privacy.reserve is not None:
+        # nobody has this name, so that none of it is ever spent as a reservation
+        held = (*held, ReservedBudget("reserve", f"{RESERVED}reserve", 1, pure(privacy.reserve, Fraction(0))))
     if analyst is not None:
         role = next((r for r in schema.roles if r.name == analyst.role), None)
         caps = [cap for scope, who in (("analyst", analyst), ("role", role)) if who for cap in _cap(scope, who, schema)]

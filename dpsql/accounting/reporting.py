@@ -25,6 +25,7 @@ from dpsql.accounting.spending import (
 )
 from dpsql.core.escaping import harmless, harmless_json
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
+from dpsql.core.wording import listed
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema import spent
 from dpsql.schema.advice import guess, of_declarations
@@ -180,6 +181,11 @@ def warnings(schema: Schema) -> list[str]:
         found.append(
             f"each value of {column} has a total of its own: the owner promises that {column} never changes for {who}, "
             f"who could else lose several totals"
+        )
+    kept_from = [printable(one.name) for one in schema.analysts or () if one.dashboard is not None]
+    if privacy.reserve is not None and kept_from:
+        found.append(
+            f"kept from {listed(kept_from)}: a statement of epsilon {at_most(privacy.reserve)}, which others can ask"
         )
     for held in schema.reservations:
         price = f"{held.refreshes:,} refreshes of {amounts(EpsilonDelta(held.epsilon, held.delta))}"

@@ -197,6 +197,7 @@ class Privacy:
     shared_answers  whether an analyst is given the answers that another one paid for
     least           [nats] the least epsilon that a statement may cost, as the owner wrote it; None: a hundredth of the default price
     cube            the most that one cube may spend, as the owner wrote it; None: as one statement
+    reserve         [nats] that dashboards may not spend: the price of one statement that fits when they have spent all else; or None
     buy_again       whether what could be read off what is stored, with a larger error, is bought without a question
     """
 
@@ -215,6 +216,7 @@ class Privacy:
     least: Fraction | None = None
     cube: EpsilonDelta | None = None
     buy_again: bool = False
+    reserve: Fraction | None = None
 
     @property
     def floor(self) -> Fraction:
@@ -223,6 +225,13 @@ class Privacy:
         Why  an answer at a price near nothing is worth nothing, and is remembered all the same
         """
         return self.query.epsilon / 100 if self.least is None else self.least
+
+    def at_most(self, epsilon: Fraction) -> Privacy:
+        """The same where a statement or a cube may cost no more than this, and costs no more where no price is written."""
+        query = EpsilonDelta(min(self.query.epsilon, epsilon), self.query.delta)
+        caps = EpsilonDelta(min(self.caps.epsilon, epsilon), self.caps.delta)
+        cube = EpsilonDelta(min(self.cube.epsilon, epsilon), self.cube.delta) if self.cube is not None else None
+        return replace(self, query=query, caps=caps, cube=cube, least=self.floor)
 
     @property
     def unit_table(self) -> str | None:

@@ -12,7 +12,7 @@ from dpsql.schema.section import Section
 from dpsql.schema.write import exact, name
 
 ROLE = {"epsilon": "1.0", "delta": "1e-7"}
-ANALYST = ROLE | {"role": '"interns"'}
+ANALYST = ROLE | {"role": '"interns"', "dashboard": "0.05"}
 RESERVATION = {"analyst": '"bi"', "refreshes": "12", "epsilon": "0.1", "delta": "1e-9"}
 EXAMPLES = {
     "role": "{ epsilon = 1.0 }",
@@ -30,7 +30,7 @@ def read_roles(top: Section) -> tuple[Role, ...]:
 def read_analysts(top: Section) -> tuple[Analyst, ...] | None:
     """The declared analysts; () lets nobody ask, None lets everybody."""
     found = tuple(
-        Analyst(n, s.positive("epsilon"), s.probability("delta"), s.text("role"))
+        Analyst(n, s.positive("epsilon"), s.probability("delta"), s.text("role"), s.positive("dashboard"))
         for n, s in _named(top, "analyst", ANALYST)
     )
     return found if isinstance(top.values.get("analysts"), dict) else None
@@ -68,6 +68,8 @@ def check_people(schema: Schema, mistakes: Mistakes) -> None:
     """Add every mistake between analysts, roles, reservations and the total."""
     for analyst in schema.analysts or ():
         _check_role(schema.roles, analyst, mistakes)
+        if not mistakes.at("[privacy]"):
+            _check_dashboard(schema.privacy, analyst, mistakes)
         if analyst.name.startswith(RESERVED):
             what = "has a name that dpsql keeps for itself"
             mistakes.add(f"analyst {printable(analyst.name)}", what, "give them another name")
@@ -108,6 +110,14 @@ def _check_analyst(
     if analyst and earlier != reservation.name:
         what = f"analyst {printable(analyst)} has reservation {printable(earlier)} already"
         mistakes.add(_at(reservation), what, "write one reservation an analyst")
+
+
+def _check_dashboard(privacy: Privacy, analyst: Analyst, mistakes: Mistakes) -> None:
+    """Report a price that nothing could have, or that the owner allows nobody."""
+    price, least, most = analyst.dashboard, privacy.floor, privacy.caps.epsilon
+    if price is not None and not least <= price <= most:
+        what = "dashboard is below the least of a statement" if price < least else "dashboard is above caps"
+        mistakes.add(f"analyst {printable(analyst.name)}", what, f"write a price from {exact(least)} to {exact(most)}")
 
 
 def _check_amounts(privacy: Privacy, reservations: tuple[Reservation, ...], mistakes: Mistakes) -> None:

@@ -31,6 +31,7 @@ PRIVACY = {
     "partition": '"person.site"',
     "shared_answers": "true",
     "buy_again": "false",
+    "reserve": "0.5",
 }
 MAX_CELLS = 1_000_000
 MOST_TOGETHER = 100  # people of a household
@@ -75,6 +76,7 @@ def read_privacy(top: Section) -> Privacy:
         _least(section, price.epsilon),
         _cube(caps, total) if caps is not None else None,
         "buy_again" in section and section.flag("buy_again"),
+        _reserve(section, total),
     )
 
 
@@ -95,6 +97,15 @@ def _least(section: Section, price: Fraction) -> Fraction | None:
     found = section.positive("least")
     if found is not None and found > price:
         section.wrong("least is above the default price", f"write least = {exact(price)} or less, or raise query")
+        return None
+    return found
+
+
+def _reserve(section: Section, total: EpsilonDelta) -> Fraction | None:
+    """An epsilon within the total."""
+    found = section.positive("reserve")
+    if found is not None and found > total.epsilon:
+        section.wrong("reserve is more than the dataset's total", f"write reserve = {exact(total.epsilon)} or less")
         return None
     return found
 

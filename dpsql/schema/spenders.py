@@ -19,13 +19,16 @@ class Role:
 class Analyst:
     """A declared analyst and the most they may spend; None is no cap below the dataset's total.
 
-    role  the name of the Role they have, whose cap holds as well, or None
+    role       the name of the Role they have, whose cap holds as well, or None
+    dashboard  [nats] of a dashboard's login: the most that one statement may cost, and what is kept from it by `reserve` is not its to
+               spend; None of who is none
     """
 
     name: str
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     role: str | None = None
+    dashboard: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)

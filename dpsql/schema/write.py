@@ -197,6 +197,8 @@ def _choices(privacy: Privacy) -> list[tuple[str, str]]:
         pairs.append(("shared_answers", "false"))
     if privacy.buy_again:
         pairs.append(("buy_again", "true"))
+    if privacy.reserve is not None:
+        pairs.append(("reserve", exact(privacy.reserve)))
     return pairs
 
 
@@ -238,7 +240,8 @@ def _analysts(analysts: tuple[Analyst, ...] | None) -> list[str]:
 
 def _analyst(analyst: Analyst) -> str:
     role = [] if analyst.role is None else [("role", quoted(analyst.role))]
-    return _lines(f"[analysts.{name(analyst.name)}]", role + _caps(analyst.epsilon, analyst.delta))
+    dashboard = [] if analyst.dashboard is None else [("dashboard", exact(analyst.dashboard))]
+    return _lines(f"[analysts.{name(analyst.name)}]", role + dashboard + _caps(analyst.epsilon, analyst.delta))
 
 
 def _role(role: Role) -> str:

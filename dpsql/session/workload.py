@@ -82,7 +82,7 @@ class StatementOfWorkload:
             off = f", +-{number(one.read)}{over} off {self.tried}" if one.read is not None else ""
             yield f"  {one.name}: {alone}{off}{', free' * bool(self.cube)}"
         if not self.cube:
-            yield "  the cube errs more than twice as much: it would be bought all the same"
+            yield "  the cube errs more than twice as much: it would be bought, or read off it with buy=off"
 
 
 @dataclass(frozen=True, slots=True)

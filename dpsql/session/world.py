@@ -4,6 +4,7 @@ sandbox."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dpsql.accounting import remembered, spending
 from dpsql.accounting.ledger import Ledger
@@ -29,7 +30,7 @@ from dpsql.planner.resolve import resolve
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.buying import Buying
-from dpsql.schema.model import RESERVED, Analyst, Schema
+from dpsql.schema.model import RESERVED, Analyst
 from dpsql.session.commons import Commons
 from dpsql.session.result import Answer
 
@@ -47,6 +48,10 @@ class World:
         self, dataset: Dataset, ledger: Ledger, analyst: Analyst, noise: NoiseSource, commons: Commons | None
     ) -> None:
         self.dataset, self.ledger, self.analyst = dataset, ledger, analyst
+        self.schema = dataset.schema
+        if analyst.dashboard is not None:
+            # what it asks is priced, and refused, as if the owner allowed no statement more
+            self.schema = replace(dataset.schema, privacy=dataset.schema.privacy.at_most(analyst.dashboard))
         self.identities = Identities(dataset.schema)
         self.settings: dict[str, Options] = {}
         self.sandbox = Sandbox(sandbox_memory(dataset.schema), dataset.schema.limits.rows)
@@ -59,15 +64,11 @@ class World:
         self.commons = shared if shared is not None else self._own
         self.sample = self._sample()
         self.guard = Guarding(dataset.schema, ledger, analyst, self.sample, self._resolved)
-        self.stored = Stored(ledger, dataset.schema, analyst, self.identities, *approved)
+        self.stored = Stored(ledger, self.schema, analyst, self.identities, *approved)
         self.release = Buying(dataset, ledger, analyst, self.stored, noise, self.guard, self.identities.whole)
         self.recent: Recent[Answer] = Recent(
             self.stored.charges_of, shared.answers if shared is not None else None, self.versions
         )
-
-    @property
-    def schema(self) -> Schema:
-        return self.dataset.schema
 
     @property
     def options(self) -> Options:

@@ -76,6 +76,7 @@ OPTIONS: dict[str, str] = {
     "groups": "all, or present: those that do not seem to be empty",
     "fresh": "ask and pay anew what is stored",
     "cube": "off: ask anew what a cube could tell",
+    "buy": "on: buy what could be read off what is stored; off: buy nothing",
 }
 OF_ONE_STATEMENT = ("weights", "fresh")
 """Options that SET does not have."""

@@ -169,9 +169,14 @@ def test_options() -> None:
     assert offered("/* a word |") == offered("/* dpsql: fresh */|") == []
     for name in words.OPTIONS:
         if name not in words.OF_ONE_STATEMENT:
-            value = {"mechanism": "auto", "delta": "1e-9", "confidence": "0.9", "groups": "all", "cube": "off"}.get(
-                name, "1"
-            )
+            value = {
+                "mechanism": "auto",
+                "delta": "1e-9",
+                "confidence": "0.9",
+                "groups": "all",
+                "cube": "off",
+                "buy": "on",
+            }.get(name, "1")
             assert parse(f"SET dp_{name} = {value}").__class__ is Setting
 
 
