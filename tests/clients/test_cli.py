@@ -261,6 +261,17 @@ def test_cubes_of_a_workload_are_proposed_and_bought_on_yes(schema: Path, tmp_pa
     assert "there is no statement to find cubes for" in refused(dpsql("workload", str(schema)), "802", 2)
 
 
+def test_what_is_stored_is_bought_again_only_on_yes(schema: Path) -> None:
+    price = "/* dpsql: epsilon=0.5 */"
+    dpsql(str(schema), "-c", f"{price} SELECT plan, site, female, COUNT(*) FROM person GROUP BY ALL")
+    asked = [str(schema), "--mode", "csv", "--status", "-c", f"{price} SELECT COUNT(*) AS people FROM person"]
+    assert "what is stored answers it free" in refused(dpsql(*asked), "505", 1)
+    assert "epsilon 0.5" in spent(schema)
+    bought = dpsql(*asked, "--yes")
+    assert bought.returncode == 0 and "bought although what is stored answers it free" in bought.stderr
+    assert "price: epsilon 0.5; remaining: epsilon 3," in bought.stderr
+
+
 def test_the_owner_gives_analysts_something_to_practice_on(schema: Path, tmp_path: Path) -> None:
     folder = tmp_path / "practice"
     written = dpsql("practice", str(schema), str(folder))
