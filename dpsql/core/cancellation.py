@@ -49,8 +49,11 @@ class Cancellation:
         self._seen: int | None = None
         self._allowed = {TIMED: seconds, PLANNED: plan_seconds}
         self._left = dict(self._allowed)
-        self._stages: dict[int, float] = {}
-        """The limits that hold now, and when they end by their clocks."""
+        self._stages: dict[int, tuple[float, float]] = {}
+        """The limits that hold now: when they end by their clocks, and before when they cannot, by the clock on the wall.
+
+        Why  a thread has no more of the processor than time that passes; its own clock takes many times as long to read
+        """
 
     def cancel(self) -> None:
         """Ask the statement to end."""
@@ -60,8 +63,8 @@ class Cancellation:
         """Error that ends the statement now; None where it may go on."""
         if self._cancelled:
             return self.ended(INTERRUPTED)
-        for code, end in self._stages.items():
-            if _CLOCKS[code]() >= end:
+        for code, (end, earliest) in self._stages.items():
+            if time.monotonic() >= earliest and _CLOCKS[code]() >= end:
                 return self.ended(code)
         return None
 
@@ -117,7 +120,8 @@ class _Stage:
         if self._code not in self._statement._stages:
             self._begun = _CLOCKS[self._code]()
             left = self._statement._left[self._code]
-            self._statement._stages[self._code] = float("inf") if left is None else self._begun + left
+            allowed = float("inf") if left is None else left
+            self._statement._stages[self._code] = self._begun + allowed, time.monotonic() + allowed
 
     def __exit__(self, kind: object, value: object, traceback: object) -> None:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, erfc, hypot, prod, sqrt
 from statistics import NormalDist
 
@@ -42,13 +43,18 @@ class GroupsOff:
 
     def variance(self, values: Sequence[int]) -> Fraction:
         """Of the sum of the groups with so many values of each axis that is kept: by (2) of residual.py, whichever values these are."""
-        chosen = dict(zip(self.kept, values, strict=True))
-        shape = self.parts[0][0].shape
-        weights = [
-            [1.0] * chosen[i] + [0.0] * (shape[i] - chosen[i]) if i in chosen else own
-            for i, own in enumerate(self.weights)
-        ]
-        return sum((residual.variance(weights) * square for residual, square in self.parts), Fraction(0))
+        return _variance(self, tuple(values))
+
+
+@lru_cache(maxsize=1024)
+def _variance(groups: GroupsOff, values: tuple[int, ...]) -> Fraction:
+    chosen = dict(zip(groups.kept, values, strict=True))
+    shape = groups.parts[0][0].shape
+    weights = [
+        [1.0] * chosen[i] + [0.0] * (shape[i] - chosen[i]) if i in chosen else own
+        for i, own in enumerate(groups.weights)
+    ]
+    return sum((residual.variance(weights) * square for residual, square in groups.parts), Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)

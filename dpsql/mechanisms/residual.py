@@ -54,6 +54,12 @@ class Residual:
 
     shape: tuple[int, ...]
     squared: Mapping[Axes, Fraction] = field(hash=False)
+    rounded: tuple[tuple[Axes, float], ...] = field(init=False, hash=False, compare=False, repr=False)
+    """sigma_A^2 with what rounding a coefficient to a whole number adds: 1 / 12 or less over a square of at least 2 for each axis."""
+
+    def __post_init__(self) -> None:
+        found = ((axes, float(squared + _ROUNDING / 2 ** len(axes))) for axes, squared in self.squared.items())
+        object.__setattr__(self, "rounded", tuple(found))
 
     def rho(self, rows: int, apart: int | None = None) -> Fraction:
         """The zCDP loss where a unit has at most so many rows: rows^2 times half of (1).
@@ -96,12 +102,10 @@ class Residual:
         )
 
     def variance(self, weights: Weights) -> Fraction:
-        """(2), with what rounding a coefficient to a whole number adds: 1 / 12 or less over a square of at least 2 for each axis."""
+        """(2), of the rounded coefficients."""
         spread, level = _moments(weights, self.shape)
-        found = []
-        for axes, squared in self.squared.items():
-            rounded = float(squared + _ROUNDING / 2 ** len(axes))
-            found.append(rounded * prod(spread[i] if i in axes else level[i] for i in range(len(self.shape))))
+        axes_of = range(len(self.shape))
+        found = [own * prod([spread[i] if i in axes else level[i] for i in axes_of]) for axes, own in self.rounded]
         return Fraction(fsum(found)) * (1 + Fraction(1, 10**12))
 
     def of_marginal(self, axes: Axes) -> Fraction:

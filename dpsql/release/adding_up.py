@@ -16,7 +16,7 @@ from dpsql.release.estimating import Estimated, draws_of, empty, estimate, redra
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class AddedGroups:
     """Rows that add up groups of a release.
 
     asked   the release, as it is without sums
@@ -51,7 +51,7 @@ class Totals:
         return PublicTable(redrawn_table(self.asked.name), empty(self.asked, {}).columns, tuple(data))
 
 
-def added_up(asked: Release, noisy: NoisyTable, groups: Sequence[object]) -> Totals:
+def added_up(asked: Release, noisy: NoisyTable, groups: Sequence[object]) -> AddedGroups:
     """The totals of some groups of a released table.
 
     groups  of each total, the places of the groups that it adds up; None: it has none
@@ -78,7 +78,7 @@ def added_up(asked: Release, noisy: NoisyTable, groups: Sequence[object]) -> Tot
         keys = tuple([None] * len(places) for _ in noisy.keys)
         table = NoisyTable(keys, cells, len(places))
         pieces.append((replace(asked, measures=tuple(measures)), table, np.array(places, dtype=np.intp)))
-    return Totals(asked, tuple(pieces), len(groups))
+    return AddedGroups(asked, tuple(pieces), len(groups))
 
 
 def _codes(column: Sequence[object]) -> Places:
