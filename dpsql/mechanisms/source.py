@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from dpsql.mechanisms.exact_choice import Integers, Kind
 from dpsql.mechanisms.rounding import MOST_SCALE, drawn_scale, drawn_sigma
 
 if TYPE_CHECKING:
-    from opendp.mod import Domain
+    from opendp.mod import Domain, Metric
 
 MOST_BY_OPENDP = 1000
 
@@ -88,24 +89,27 @@ def _check(in_range: bool) -> None:
 def _opendp_laplace(scale: Fraction, size: int) -> list[int]:
     """`float` is exact here: drawn_scale gives a double."""
     from opendp.measurements import make_laplace
-    from opendp.metrics import l1_distance
 
-    drawn: list[int] = make_laplace(_integers(), l1_distance(T="i64"), scale=float(scale))([0] * size)
+    integers, l1, _ = _spaces()
+    drawn: list[int] = make_laplace(integers, l1, scale=float(scale))([0] * size)
     return drawn
 
 
 def _opendp_gaussian(sigma: Fraction, size: int) -> list[int]:
     from opendp.measurements import make_gaussian
-    from opendp.metrics import l2_distance
 
-    drawn: list[int] = make_gaussian(_integers(), l2_distance(T="f64"), scale=float(sigma))([0] * size)
+    integers, _, l2 = _spaces()
+    drawn: list[int] = make_gaussian(integers, l2, scale=float(sigma))([0] * size)
     return drawn
 
 
-def _integers() -> Domain:
-    """Vectors of 64-bit integers, as OpenDP names them; its prelude would load data frames too, which takes longer than a statement."""
+@cache
+def _spaces() -> tuple[Domain, Metric, Metric]:
+    """Vectors of 64-bit integers and their L1 and L2 distances, as OpenDP names them: descriptions, which hold nothing of a draw. Its
+    prelude would load data frames too, which takes longer than a statement."""
     from opendp.domains import atom_domain, vector_domain
+    from opendp.metrics import l1_distance, l2_distance
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    return vector_domain(atom_domain(T="i64"))
+    return vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), l2_distance(T="f64")
