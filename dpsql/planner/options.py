@@ -129,15 +129,20 @@ class Options:
         return asked
 
 
-def set_option(options: Options, name: str, text: str, *, long_names: bool = False) -> Options:
-    """`options` with one of them set from its text. Raises 104 for an unknown name or a value that does not fit."""
+def option_named(name: str, *, long_names: bool = False) -> str:
+    """The option of a session that a name means. Raises 104 where there is none."""
     known = {**{n: n for n in NAMES}, **(LONG_NAMES if long_names else {})}
     plain = name.strip().lower()
     if plain in FLAGS:
         raise error(104, f"{plain} is of one statement, not of a session", hint=f"write /* dpsql: {plain} */ in it")
     if plain not in known:
         raise _unknown(plain, list(known))
-    field = known[plain]
+    return known[plain]
+
+
+def set_option(options: Options, name: str, text: str, *, long_names: bool = False) -> Options:
+    """`options` with one of them set from its text. Raises 104 for an unknown name or a value that does not fit."""
+    field = option_named(name, long_names=long_names)
     value = text.strip().strip("'\"")
     match field:
         case "delta" if _is_zero(value):

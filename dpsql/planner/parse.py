@@ -20,7 +20,7 @@ from dpsql.planner.calls import check_calls, every, hidden, listing, respelt, re
 from dpsql.planner.cube_terms import CubeTerms, NamedCube, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes, check_number
 from dpsql.planner.model_terms import DropModel, ModelTerms, asked_columns, read_drop, read_model
-from dpsql.planner.options import Options, lift_clause, read_comment, set_option
+from dpsql.planner.options import Options, lift_clause, option_named, read_comment, set_option
 from dpsql.planner.parameters import apart, bind, is_text, names_the_moment, numbered
 from dpsql.planner.unreadable import not_a_question, unreadable
 from dpsql.schema import spent
@@ -284,18 +284,11 @@ def _setting(word: str, tokens: list[Token]) -> Setting:
     if not match or not match[1].lower().startswith("dp_") or (word == "SET") != bool(match[2]):
         raise error(103, f"{word} can only change dp_ options of this session", hint="write SET dp_epsilon = 0.2")
     name = match[1].lower().removeprefix("dp_")
-    # RESET checks the name the same way.
-    value = (
-        match[2]
-        if match[2]
-        else {"mechanism": "laplace", "delta": "1e-9", "confidence": "0.95", "groups": "all", "cube": "on"}.get(
-            name, "1"
-        )
-    )
     if name == "weights":
         raise error(104, "weights belong to one statement", hint="write /* dpsql: weights=2:1 */ in it")
-    options = set_option(Options(), name, value.replace(" ", ""))
-    return Setting(name, options if word == "SET" else None)
+    if word == "RESET":
+        return Setting(option_named(name), None)
+    return Setting(name, set_option(Options(), name, match[2].replace(" ", "")))
 
 
 def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:

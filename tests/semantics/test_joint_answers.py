@@ -88,6 +88,7 @@ def test_what_is_stored_apart_makes_several_values(session: Session, plain: duck
 
 
 def test_what_would_err_much_more_is_bought(session: Session) -> None:
+    session.execute("SET dp_buy = on")
     session.execute("SELECT COUNT(*), SUM(w), SUM(v + 10), SUM(a), SUM(w * 2 + 1), SUM(w * w) FROM person")
     assert not session.execute("SELECT AVG(w) FROM person").cached
     assert not session.execute("/* dpsql: fresh */ SELECT SUM(w) FROM person").cached

@@ -651,7 +651,7 @@ def test_classes_that_are_mapped(engine: sa.engine.Engine) -> None:
         by_plan = by_plan.join_from(Person, Plan, Person.plan == Plan.plan).group_by(Plan.coinsurance_pct)
         rows = session.execute(by_plan.order_by(Plan.coinsurance_pct)).all()
         assert [row.coinsurance_pct for row in rows] == [0, 25, 50, 95, 100]
-        with pytest.raises(exc.ProgrammingError, match="it would show rows of people") as raised:
+        with pytest.raises(exc.ProgrammingError, match="would show rows of people") as raised:
             session.execute(sa.select(Person)).all()
         assert raised.value.orig.code == "DPSQL-305"
         session.rollback()

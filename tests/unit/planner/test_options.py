@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.core.errors import BudgetError, Error
-from dpsql.planner.options import Options, read_comment, set_option
+from dpsql.planner.options import NAMES, Options, read_comment, set_option
+from dpsql.planner.parse import Setting, parse
 from tests.support import clinic
 
 
@@ -28,6 +29,12 @@ def test_the_schema_decides_what_nobody_asked_for(tmp_path: Path) -> None:
         Options(epsilon=Fraction(10**9)).price(schema)
     with pytest.raises(BudgetError, match="delta"):
         Options(delta=Fraction(9, 10)).price(schema)
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"weights"}))
+def test_every_option_of_a_session_is_set_back(name: str) -> None:
+    read = parse(f"RESET dp_{name}")
+    assert isinstance(read, Setting) and (read.name, read.options) == (name, None)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ source = "shop.duckdb"
 [privacy]
 unit = "sales.customer.customer_id"
 epsilon = 1e9
+buy_again = true
 delta = 1e-3
 query = { epsilon = 1000000.0, delta = 1e-9 }
 caps = { epsilon = 1000000.0, delta = 1e-8 }
