@@ -66,8 +66,10 @@ class World:
         self.guard = Guarding(dataset.schema, ledger, analyst, self.sample, self._resolved)
         self.stored = Stored(ledger, self.schema, analyst, self.identities, *approved)
         self.release = Buying(dataset, ledger, analyst, self.stored, noise, self.guard, self.identities.whole)
+        # the same text is another question at another usual price
+        priced = self.versions, analyst.dashboard
         self.recent: Recent[Answer] = Recent(
-            self.stored.charges_of, shared.answers if shared is not None else None, self.versions
+            self.stored.charges_of, shared.answers if shared is not None else None, priced
         )
 
     @property

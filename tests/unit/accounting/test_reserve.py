@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 import dpsql
 from dpsql.accounting import charging
+from dpsql.answers.recent import Charges, Recent, Shelf
 from dpsql.clients.cli.main import main
 from dpsql.core.errors import SchemaError
 from dpsql.plan.charges import Budget
 from dpsql.schema.toml import read_schema, to_toml
+from dpsql.session import answer
+from dpsql.session.commons import Commons
+from dpsql.session.opening import open_session
+from dpsql.session.session import Session
 from tests.support import clinic
 
 PRIVACY = """epsilon = 4.0
@@ -73,14 +81,52 @@ def test_a_statement_above_the_price_of_a_dashboard_is_refused_with_it(schema: P
     assert ask(schema, "ann", ", epsilon=2") == 2
 
 
-def test_a_plan_that_another_analyst_made_is_priced_anew(schema: Path) -> None:
+def beside(schema: Path, *analysts: str) -> Iterator[Session]:
+    """Sessions of one worker."""
+    commons = Commons()
+    return (open_session(schema, name, None, commons=commons) for name in analysts)
+
+
+def test_a_plan_that_another_analyst_made_is_priced_anew(schema: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Statements are planned once for all analysts of a process; their price is their own."""
-    sql = "/* dpsql: epsilon=1.5 */ SELECT site, COUNT(*) FROM patient GROUP BY site"
-    with dpsql.connect(schema, analyst="ann") as ann, dpsql.connect(schema, analyst="board") as board:
-        ann.execute(sql)
-        assert board.execute(sql.partition("*/")[2]).privacy.cached
+    sql = "SELECT site, COUNT(*) FROM patient GROUP BY site"
+    ann, board = beside(schema, "ann", "board")
+    with closing(ann), closing(board):
         with pytest.raises(dpsql.Error, match="DPSQL-502"):
-            board.execute(sql)
+            board.execute(f"/* dpsql: epsilon=1.5 */ {sql}")
+        ann.execute(f"/* dpsql: epsilon=1.5 */ {sql}")
+        assert board.execute(sql).cached
+        fresh = f"/* dpsql: epsilon=1.5, fresh */ {sql}"
+        ann.execute(fresh)
+        monkeypatch.setattr(answer, "_bounded", lambda *words: pytest.fail("it is planned already"))
+        with pytest.raises(dpsql.Error, match="DPSQL-502"):
+            board.execute(fresh)
+
+
+def answered_at_the_usual_price(schema: Path) -> None:
+    """What a dashboard bought at its price is not given to who asks the same text at the usual one, without a word."""
+    sql = "SELECT COUNT(*) FROM patient"
+    ann, board = beside(schema, "ann", "board")
+    with closing(ann), closing(board):
+        assert board.execute(sql).receipt.loss.epsilon == Fraction(1, 4)
+        with pytest.raises(dpsql.Error, match="DPSQL-505"):
+            ann.execute(sql)
+        assert ann.execute(f"/* dpsql: buy=on */ {sql}").receipt.loss.epsilon > 0
+
+
+def test_the_same_text_is_another_question_at_another_price(schema: Path) -> None:
+    answered_at_the_usual_price(schema)
+
+
+def test_a_planted_shelf_that_knows_no_prices_is_noticed(schema: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Recent.__init__
+
+    def planted(self: Recent[object], charges_of: Charges, shelf: Shelf[object] | None, priced: tuple[str, object]) -> None:
+        honest(self, charges_of, shelf, priced[0])
+
+    monkeypatch.setattr(Recent, "__init__", planted)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        answered_at_the_usual_price(schema)
 
 
 def spend_all(schema: Path, analyst: str) -> float:
