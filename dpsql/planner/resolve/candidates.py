@@ -21,12 +21,13 @@ from dpsql.core.sqltypes import DATE, TIME, VARCHAR, SqlType
 from dpsql.planner.calls import every
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.parameters import constant
-from dpsql.planner.resolve.sources import Source, column_names, glance, items
+from dpsql.planner.resolve.sources import Source, column_names, glance, items, shown_names
 from dpsql.planner.resolve.statement import Env, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, output_name, parts_of, replaced
 
 MOST = 200
 """[candidates] Each is a sum of its own in the engine's SQL."""
+_OVER_GROUPS = ("having", "qualify", "order")
 _WAY = "write SELECT dp_argmax(price, SUM(CASE WHEN bid >= price THEN price ELSE 0 END)) FROM bids, prices"
 
 
@@ -38,7 +39,8 @@ def scored(statement: Statement, select: exp.Select, call: exp.Anonymous, env: E
     if isinstance(call.parent, exp.Filter):
         hint = "write dp_argmax(candidate, SUM(x) FILTER (WHERE ...))"
         raise error(102, "the FILTER of dp_argmax stands inside it", hint=hint, span=span_of(call))
-    others = [part for shown in select.expressions for part in _outside(shown, call) if is_aggregate(part)]
+    clauses = [*select.expressions, *(select.args[part] for part in _OVER_GROUPS if select.args.get(part))]
+    others = [part for clause in clauses for part in _outside(clause, call) if is_aggregate(part)]
     if others:
         what = "dp_argmax stands alone: its candidates are joined to everybody's rows"
         raise error(109, what, hint="ask for the other aggregate in a query of its own", span=span_of(others[0]))
@@ -46,11 +48,13 @@ def scored(statement: Statement, select: exp.Select, call: exp.Anonymous, env: E
     found = _candidates(statement, select, candidate, env)
     names = [name.lower() for name in column_names(statement, found)]
     kept = _without(select, found.node)
-    reads = {id(c) for c in every(call, exp.Column)}
-    outside = [c for c in every(kept, exp.Column) if id(c) not in reads and _is_of(c, found, names)]
+    reads = every(call, exp.Column)
+    inside = {id(c) for c in reads}
+    outside = [c for c in every(kept, exp.Column) if id(c) not in inside and _is_of(c, found, names)]
     if outside:
         hint = "choose among them in a query of its own: FROM people, (SELECT x FROM candidates WHERE ...) AS c"
         raise error(402, f"{found.name} is joined without a condition", hint=hint, span=span_of(outside[0]))
+    _check_names(statement, kept, [c for c in reads if not c.table and c.name.lower() in names], found, env)
     rows = _rows(statement, found, len(names), call)
     utilities = [_of_row(utility, found, names, row) for row in rows]
     place = exp.Anonymous(this=call.this, expressions=utilities)
@@ -126,6 +130,18 @@ def _is_of(column: exp.Column, found: Source, names: Sequence[str]) -> bool:
     return column.name.lower() in names
 
 
+def _check_names(
+    statement: Statement, kept: exp.Select, meant: Sequence[exp.Column], found: Source, env: Env
+) -> None:
+    """Raises 105 where a name without a table is that of a candidate's column and of another one."""
+    for other in (glance(statement, node, env) for node in items(kept)) if meant else ():
+        names = shown_names(statement, other)
+        for column in meant:
+            if column.name.lower() in names:
+                what = f"{column.name} is a column of {found.name} and of {other.name}"
+                raise error(105, what, hint=f"write {found.name}.{column.name}", span=span_of(column))
+
+
 def _without(select: exp.Select, node: exp.Expression) -> exp.Select:
     """A SELECT without one item of FROM."""
     joins = list(select.args.get("joins") or ())
@@ -178,24 +194,24 @@ def _constant(text: object, sqltype: SqlType, call: exp.Expression) -> exp.Expre
         return exp.Null()
     assert isinstance(text, str)
     value: object = text
-    if sqltype.is_boolean:
-        value = text == "true"
-    elif sqltype.is_integer:
-        value = int(text)
-    elif sqltype.is_decimal:
-        value = Decimal(text)
-    elif sqltype.is_float:
-        value = float(text)
-    elif sqltype == DATE:
-        value = date.fromisoformat(text)
-    elif sqltype == TIME:
-        value = time.fromisoformat(text)
-    elif sqltype.is_temporal:
-        value = datetime.fromisoformat(text)
-    elif not sqltype.is_text:
-        raise error(
-            106, f"a candidate is of the type {sqltype}", hint="cast it to a number or text", span=span_of(call)
-        )
+    try:
+        if sqltype.is_boolean:
+            value = text == "true"
+        elif sqltype.is_integer:
+            value = int(text)
+        elif sqltype.is_decimal:
+            value = Decimal(text)
+        elif sqltype.is_float:
+            value = float(text)
+        elif sqltype.is_counted:
+            value = (date if sqltype == DATE else time if sqltype == TIME else datetime).fromisoformat(text)
+        elif not sqltype.is_text:
+            what = f"a candidate is of the type {sqltype}"
+            raise error(106, what, hint="cast it to a number or text", span=span_of(call))
+    except ValueError:
+        # infinity, 24:00, and what is before the year 1 or after 9999
+        what = f"a candidate is a {sqltype} that no constant can be"
+        raise error(106, what, hint="leave it out, or cast it to a text", span=span_of(call)) from None
     return constant(value, "of a candidate")
 
 

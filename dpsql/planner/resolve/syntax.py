@@ -42,8 +42,9 @@ def unnests(select: exp.Select) -> list[exp.Expression]:
 
 
 def of_many(select: exp.Select) -> exp.Anonymous | None:
-    """The first aggregate of the SELECT list that takes any number of values."""
-    for part in (part for shown in select.expressions for part in every(shown, exp.Anonymous)):
+    """The first aggregate, of the SELECT list where there is one, that takes any number of values."""
+    clauses = (*select.expressions, *(select.args.get(part) for part in ("having", "qualify", "order")))
+    for part in (part for clause in clauses if clause is not None for part in every(clause, exp.Anonymous)):
         record = BY_SPELLING.get(str(part.this).lower())
         if record is not None and record.takes == ANY_NUMBER and part.parent_select is select:
             return part
