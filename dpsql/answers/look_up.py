@@ -215,14 +215,16 @@ class Stored:
     def require_agreed(self, held: Held, options: Options) -> None:
         """Raises 505 where a statement is to be bought that could be read off what is stored, and nobody said that it is to be; and
         where nothing is to be bought."""
-        if not held.missing or options.fresh or options.buy == ON:
+        if not held.missing or (options.buy != OFF and (options.fresh or options.buy == ON)):
             return
         asks = not self._schema.privacy.buy_again and all(one.offer is not None for one in held.missing)
         if options.buy == OFF or asks:
-            from dpsql.answers.offering import refusal
+            from dpsql.answers.offering import not_bought, refusal
 
             loss = total(one.part.release.loss for one in held.missing)
-            raise refusal([] if options.buy == OFF else [one.offer for one in held.missing if one.offer], loss)
+            if options.buy == OFF:
+                raise not_bought(loss, is_fresh=options.fresh)
+            raise refusal([one.offer for one in held.missing if one.offer], loss)
 
     def unanswered(self, plan: Compiled, cubes: Sequence[StoredCube]) -> tuple[Compiled, tuple[str, ...]]:
         """A statement without the releases that are read off some cubes as soon as these are bought, and the names of those."""

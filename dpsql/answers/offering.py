@@ -72,11 +72,18 @@ def _has_a_digit(found: Release, asked: Release, units: int | None) -> bool:
 
 
 def refusal(offers: Sequence[Offer], loss: PrivacyLoss) -> Error:
-    """Error 505: what is stored, what it would cost to buy, and how to say which. Without offers: that nothing answers it."""
-    price = f"epsilon {at_least(nominal(loss))}"
-    if not offers:
-        what = "nothing is to be bought (buy=off), and nothing that is stored answers this"
-        return error(505, what, hint=f"leave buy=off out: it costs {price}")
+    """Error 505: what is stored, what it would cost to buy, and how to say which."""
     told = listed(list(dict.fromkeys(one.told for one in offers)))
     hint = "write /* dpsql: buy=off */ to read it off, or /* dpsql: buy=on */ to buy it"
-    return error(505, f"{told}, and bought it costs {price}", hint=hint)
+    return error(505, f"{told}, and bought it costs {_price(loss)}", hint=hint)
+
+
+def not_bought(loss: PrivacyLoss, *, is_fresh: bool) -> Error:
+    """Error 505 of what is not stored, or is asked anew, where nothing is to be bought."""
+    there = "what is asked anew is bought" if is_fresh else "nothing that is stored answers this"
+    what = f"nothing is to be bought (buy=off), and {there}"
+    return error(505, what, hint=f"leave buy=off out: it costs {_price(loss)}")
+
+
+def _price(loss: PrivacyLoss) -> str:
+    return f"epsilon {at_least(nominal(loss))}"

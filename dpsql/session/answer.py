@@ -242,6 +242,8 @@ def _bought(planned: Planned, columns: Columns, world: World, key: str = "", hel
     charged here. A request that was charged before has what is stored of it. Raises 701 where that is not all.
     """
     limits, options = world.schema.limits, planned.query.settled
+    # a cube and a model have options of their own, but what a session is not to buy it does not
+    options = options if options.buy else replace(options, buy=world.options.buy)
     patience = Patience(float(limits.seconds))
     while True:
         charged = world.stored.is_charged(key)

@@ -97,6 +97,20 @@ def test_nothing_is_bought_where_nothing_is_to_be(session: Session) -> None:
     assert state(session) == before
 
 
+def test_nothing_is_bought_anew_or_by_name_either(session: Session) -> None:
+    with pytest.raises(ProgrammingError, match="what is asked anew is bought; leave buy=off out: it costs"):
+        session.execute(f"/* dpsql: fresh, buy=off */ {BY_SITE}")
+    session.execute("SET dp_buy = off")
+    before = state(session)
+    other = PATIENTS.replace("CUBE patients", "CUBE others").replace("AVG(weight)", "AVG(age)")
+    for sql in (f"/* dpsql: fresh */ {BY_SITE}", other):
+        with pytest.raises(ProgrammingError, match="nothing is to be bought"):
+            session.execute(sql)
+    assert state(session) == before
+    session.execute(PATIENTS)
+    assert state(session) == before
+
+
 def test_what_is_asked_anew_is_no_question(session: Session) -> None:
     for option in ("epsilon=4, cube=off", "epsilon=5, fresh"):
         assert session.execute(f"/* dpsql: {option} */ {BY_SITE}").releases
