@@ -104,7 +104,7 @@ def test_a_plan_that_another_analyst_made_is_priced_anew(schema: Path, monkeypat
 
 
 def answered_at_the_usual_price(schema: Path) -> None:
-    """What a dashboard bought at its price is not given to who asks the same text at the usual one, without a word."""
+    """An answer that a dashboard bought at its price is not given for the same text at the usual one, without a word."""
     sql = "SELECT COUNT(*) FROM patient"
     ann, board = beside(schema, "ann", "board")
     with closing(ann), closing(board):
