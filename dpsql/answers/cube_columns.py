@@ -104,7 +104,7 @@ class Columns:
     def _measure(self, place: int, number: CubeNumber) -> NoisyStatistic:
         limits = Limits(self.view.cube.rows, self.view.cube.rows)
         sensitivity = number.statistic.sensitivity(limits)
-        groups = self.view.groups(*((self._statistics[i], cell, weight) for i, cell, weight in number.cells))
+        groups = self.view.groups(*number.cells)
         noise = RoundedGaussian(groups.variance([1] * len(groups.kept)), groups)
         return NoisyStatistic(f"m{place}", number.statistic, sensitivity, noise, NO_LOSS)
 

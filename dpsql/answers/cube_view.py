@@ -13,7 +13,7 @@ import numpy as np
 from dpsql.accounting.cubes import CubeStatistic, StoredCube
 from dpsql.mechanisms.cube_noise import GroupsOff
 from dpsql.mechanisms.helmert import Floats
-from dpsql.mechanisms.residual import read_off
+from dpsql.mechanisms.residual import Residual, read_off
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,20 @@ class View:
     places: tuple[tuple[int, ...], ...]
     allowed: Mapping[int, frozenset[int]]
 
-    def groups(self, *cells: tuple[CubeStatistic, int, float]) -> GroupsOff:
+    def groups(self, *cells: tuple[int, int, float]) -> GroupsOff:
         """Groups of numbers that are each a sum of cells of statistics, with these weights."""
-        parts = [(one.residual, Fraction(weight * one.weights[cell]) ** 2) for one, cell, weight in cells]
-        return GroupsOff(tuple(parts), tuple(None if w is None else tuple(w) for w in self.weights), self.kept)
+        known = self.cube.statistics
+        parts = [(known[i].residual, Fraction(weight * known[i].weights[cell]) ** 2) for i, cell, weight in cells]
+        return self._off(parts, [(i, cell, 1 if weight > 0 else -1) for i, cell, weight in cells])
 
     def variance(self, statistic: CubeStatistic, cell: int) -> Fraction:
         """Of each number of a statistic's cell: the same for all of them [quanta^2]."""
-        return self.groups((statistic, cell, 1)).variance([1] * len(self.kept))
+        groups = self._off([(statistic.residual, Fraction(statistic.weights[cell]) ** 2)], ())
+        return groups.variance([1] * len(self.kept))
+
+    def _off(self, parts: Iterable[tuple[Residual, Fraction]], cells: Iterable[tuple[int, int, int]]) -> GroupsOff:
+        weights = tuple(None if w is None else tuple(w) for w in self.weights)
+        return GroupsOff(tuple(parts), weights, self.kept, tuple(cells))
 
     @property
     def involved(self) -> frozenset[int]:

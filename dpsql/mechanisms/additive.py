@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,17 @@ from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource
 
 Floats = npt.NDArray[np.float64]
+
+
+class SharedNoise(NamedTuple):
+    """Gaussian noise that is a part of that of a cell.
+
+    name       the same in all cells that have it; None: this one alone has it
+    deviation  [quanta] with the sign that it has in this cell
+    """
+
+    name: Hashable
+    deviation: float
 
 
 class AdditiveNoise(Protocol):
@@ -41,6 +52,11 @@ class AdditiveNoise(Protocol):
 
     def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:
         """h with P(|w1 * Z1 + w2 * Z2 + ...| > h) <= 1 - level, for independent draws."""
+        ...
+
+    @property
+    def shared(self) -> tuple[SharedNoise, ...]:
+        """The parts that it is the sum of, where other cells have some of them too; () where all of it is its own."""
         ...
 
     def at(self, points: Floats) -> Floats:
@@ -109,6 +125,10 @@ class AdditiveDefaults:
     @property
     def deviation(self) -> float | None:
         return None
+
+    @property
+    def shared(self) -> tuple[SharedNoise, ...]:
+        return ()
 
     def at_rho(self, l2_squared: int, rho: Fraction) -> AdditiveNoise | None:
         return None

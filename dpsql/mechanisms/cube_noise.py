@@ -17,7 +17,7 @@ from dpsql.core.columns import Column
 from dpsql.core.errors import error
 from dpsql.core.events import Event
 from dpsql.core.loss import PrivacyLoss
-from dpsql.mechanisms.additive import AdditiveDefaults, Floats
+from dpsql.mechanisms.additive import AdditiveDefaults, Floats, SharedNoise
 from dpsql.mechanisms.bounds import up
 from dpsql.mechanisms.conversions import gaussian
 from dpsql.mechanisms.gaussian import DiscreteGaussian, event_of
@@ -35,26 +35,33 @@ class GroupsOff:
     parts    of what each of their numbers is made: the variances, and the square of the weight
     weights  of the values of each axis; None: it is summed
     kept     the axes whose values are told apart
+    cells    of each part the statistic and its cell that it is of, and its sign
     """
 
     parts: tuple[tuple[Residual, Fraction], ...]
     weights: tuple[tuple[float, ...] | None, ...]
     kept: tuple[int, ...]
+    cells: tuple[tuple[int, int, int], ...] = ()
 
     def variance(self, values: Sequence[int]) -> Fraction:
         """Of the sum of the groups with so many values of each axis that is kept: by (2) of residual.py, whichever values these are."""
-        return _variance(self, tuple(values))
+        return sum(_variances(self, tuple(values)), Fraction(0))
+
+    def shared(self, values: Sequence[int]) -> tuple[SharedNoise, ...]:
+        """The noise of the cells that this sum is made of: it is the same in other numbers that are made of these."""
+        found = zip(self.cells, _variances(self, tuple(values)), strict=True)
+        return tuple(SharedNoise((statistic, cell), sign * sqrt(v)) for (statistic, cell, sign), v in found)
 
 
 @lru_cache(maxsize=1024)
-def _variance(groups: GroupsOff, values: tuple[int, ...]) -> Fraction:
+def _variances(groups: GroupsOff, values: tuple[int, ...]) -> tuple[Fraction, ...]:
     chosen = dict(zip(groups.kept, values, strict=True))
     shape = groups.parts[0][0].shape
     weights = [
         [1.0] * chosen[i] + [0.0] * (shape[i] - chosen[i]) if i in chosen else own
         for i, own in enumerate(groups.weights)
     ]
-    return sum((residual.variance(weights) * square for residual, square in groups.parts), Fraction(0))
+    return tuple(residual.variance(weights) * square for residual, square in groups.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +70,20 @@ class RoundedGaussian(AdditiveDefaults):
 
     variance  [quanta^2]
     groups    that it is read off with: their noise is not independent
+    values    of a total the number of values of each of their axes; () of one group
     """
 
     variance: Fraction
     groups: GroupsOff | None = None
+    values: tuple[int, ...] = ()
+
+    @property
+    def shared(self) -> tuple[SharedNoise, ...]:
+        if self.groups is None or not self.groups.cells:
+            return ()
+        found = self.groups.shared(self.values or [1] * len(self.groups.kept))
+        rest = float(self.variance) - sum(one.deviation**2 for one in found)
+        return (*found, SharedNoise(None, sqrt(max(0.0, rest))))
 
     @property
     def sigma(self) -> float:

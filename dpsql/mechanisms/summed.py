@@ -53,7 +53,8 @@ def of_total(noise: AdditiveNoise, count: int, values: Sequence[int]) -> Additiv
     if isinstance(noise, RoundedGaussian) and count > 1:
         if noise.groups is None or prod(values) != count:
             return None
-        return RoundedGaussian(noise.groups.variance(values) + Fraction(count - 1, 12))
+        variance = noise.groups.variance(values) + Fraction(count - 1, 12)
+        return RoundedGaussian(variance, noise.groups, tuple(values))
     if isinstance(noise, SummedLaplace):
         return replace(noise, count=count * noise.count)
     return summed(noise, count)

@@ -7,19 +7,21 @@ What is computed from released columns has its interval from the latter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
-from dpsql.aggregates.base import Noise, ReleasedColumn
+from dpsql.aggregates.base import Floats, Noise, ReleasedColumn
 from dpsql.aggregates.resampling import points
 from dpsql.core.columns import Column, Flags
 from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIME, SqlType
 from dpsql.expressions.temporal import moment_of
 from dpsql.mechanisms.side_by_side import SideBySide
+from dpsql.mechanisms.weighted import gaussian_quantiles
 from dpsql.plan.releases import Output, Release
 from dpsql.plan.tables import ROW_NUMBER, NoisyTable, PublicTable, end_column, intervals_table, redrawn_table
 
@@ -199,17 +201,34 @@ def redrawn(
     asked: Release, noisy: NoisyTable, key_types: dict[str, SqlType], level: Fraction, draws: int
 ) -> tuple[Sequence[object], ...]:
     """The columns of a released table, draw after draw; what is chosen of a histogram stays as it is, and has no interval from here."""
-    starts = asked.cell_starts
-    additive = starts[len(asked.measures)]
-    spread = points(max(1, additive), max(1, draws))
+    noise = _noise_again(asked, draws)
     cells: list[Sequence[int | None]] = []
-    for index, measure in enumerate(asked.measures):
-        for cell in range(starts[index], starts[index + 1]):
-            drawn = np.rint(measure.noise.at(spread[:draws, cell])).astype(object)
-            drawn_again = [int(z) for z in drawn.tolist()]
-            cells.append([None if value is None else value - z for z in drawn_again for value in noisy.cells[cell]])
-    cells += [list(cell) * draws for cell in noisy.cells[additive:]]
+    for own, drawn in zip(noisy.cells, noise, strict=False):
+        drawn_again = [int(z) for z in np.rint(drawn).astype(object).tolist()]
+        cells.append([None if value is None else value - z for z in drawn_again for value in own])
+    cells += [list(cell) * draws for cell in noisy.cells[len(noise) :]]
     keys = tuple(list(column) * draws for column in noisy.keys)
     again = NoisyTable(keys, tuple(cells), noisy.groups * draws)
     data = estimate(asked, again, level, key_types).table.data
     return *data[:-1], Column(np.tile(np.arange(noisy.groups), draws))
+
+
+def _noise_again(asked: Release, draws: int) -> list[Floats]:
+    """The noise of each cell that has some, once a draw: what cells share, as COUNT(*) and the COUNT(x) that a cube makes of it do, is
+    the same in all of them."""
+    counts = [end - start for start, end in pairwise(asked.cell_starts)]
+    of_cells = [m.noise for m, count in zip(asked.measures, counts, strict=False) for _ in range(count)]
+    named: list[list[tuple[Hashable, float | None]]] = [
+        [(one.name or (place,), one.deviation) for one in noise.shared] or [((place,), None)]
+        for place, noise in enumerate(of_cells)
+    ]
+    places = {name: i for i, name in enumerate(dict.fromkeys(name for parts in named for name, _ in parts))}
+    spread = points(max(1, len(places)), max(1, draws))[:draws]
+    found = []
+    for noise, parts in zip(of_cells, named, strict=True):
+        drawn = np.zeros(draws)
+        for name, deviation in parts:
+            at = spread[:, places[name]]
+            drawn += noise.at(at) if deviation is None else gaussian_quantiles(deviation, at)
+        found.append(drawn)
+    return found

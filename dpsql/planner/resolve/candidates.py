@@ -130,9 +130,7 @@ def _is_of(column: exp.Column, found: Source, names: Sequence[str]) -> bool:
     return column.name.lower() in names
 
 
-def _check_names(
-    statement: Statement, kept: exp.Select, meant: Sequence[exp.Column], found: Source, env: Env
-) -> None:
+def _check_names(statement: Statement, kept: exp.Select, meant: Sequence[exp.Column], found: Source, env: Env) -> None:
     """Raises 105 where a name without a table is that of a candidate's column and of another one."""
     for other in (glance(statement, node, env) for node in items(kept)) if meant else ():
         names = shown_names(statement, other)

@@ -121,7 +121,9 @@ def test_the_same_text_is_another_question_at_another_price(schema: Path) -> Non
 def test_a_planted_shelf_that_knows_no_prices_is_noticed(schema: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Recent.__init__
 
-    def planted(self: Recent[object], charges_of: Charges, shelf: Shelf[object] | None, priced: tuple[str, object]) -> None:
+    def planted(
+        self: Recent[object], charges_of: Charges, shelf: Shelf[object] | None, priced: tuple[str, object]
+    ) -> None:
         honest(self, charges_of, shelf, priced[0])
 
     monkeypatch.setattr(Recent, "__init__", planted)

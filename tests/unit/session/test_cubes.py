@@ -15,6 +15,7 @@ from dpsql.accounting.answers import Answers
 from dpsql.core.errors import Error
 from dpsql.guard.guarding import Guarding
 from dpsql.mechanisms.conversions import rho_at_most
+from dpsql.mechanisms.cube_noise import RoundedGaussian
 from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
@@ -144,6 +145,30 @@ def test_totals_have_the_error_of_the_sum_that_they_are(session: Session) -> Non
     part = session.execute("SELECT COUNT(*) FROM patient WHERE site <= 2 GROUP BY ROLLUP (site) ORDER BY 1").errors()[0]
     alone = session.execute("SELECT COUNT(*) FROM patient WHERE site <= 2").errors()[0]
     assert part is not None and alone is not None and abs(part - alone) <= 1 < alone - told[""]
+
+
+def bars_of_counts_together(session: Session, groups: str) -> None:
+    """COUNT(weight) is the rows less those without one, so that it has the noise of COUNT(*) in it: 2 n - m, and m."""
+
+    def error(value: str) -> float:
+        found = session.execute(f"SELECT {value} FROM patient WHERE site <= 2 GROUP BY {groups} ORDER BY 1").errors()[0]
+        assert found is not None
+        return float(found)
+
+    rows, known = error("COUNT(*)"), error("COUNT(weight)")
+    assert error("COUNT(*) + COUNT(weight)") == pytest.approx((3 * rows**2 + known**2) ** 0.5, rel=0.06)
+    assert error("COUNT(*) - COUNT(weight)") == pytest.approx((known**2 - rows**2) ** 0.5, rel=0.06)
+
+
+@pytest.mark.parametrize("groups", ["site", "ROLLUP (site, city)"])
+def test_bars_know_what_columns_have_in_common(groups: str, session: Session) -> None:
+    bars_of_counts_together(session, groups)
+
+
+def test_columns_that_are_drawn_apart_are_noticed(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RoundedGaussian, "shared", ())
+    with pytest.raises(AssertionError):
+        bars_of_counts_together(session, "site")
 
 
 BOUGHT = "/* dpsql: cube=off */ SELECT site, female, COUNT(*), SUM(income), AVG(income), COUNT(weight) / COUNT(*) FROM patient"
