@@ -24,6 +24,7 @@ ROOMS = {
     "engines/dialects": "tests/engines",
     "engines/duckdb": "tests/unit/engines",
     "engines/postgres": "tests/engines",
+    "engines/spark": "tests/engines",
     "planner/total": "tests/attacks/test_rule_45_checker.py",
 }
 """Folders of the product that are tested elsewhere: clients by those who speak to them, the checker by its rule."""

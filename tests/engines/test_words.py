@@ -1,4 +1,4 @@
-"""PostgreSQL's words, without a server: what is written for checked text, and what is refused by name."""
+"""PostgreSQL's and Spark's words, without a server: what is written for checked text, and what is refused by name."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import pytest
 from dpsql.core.domains import Interval
 from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, VARCHAR, decimal
+from dpsql.engines.base import Dialect
 from dpsql.engines.postgres.dialect import DIALECT
 from dpsql.engines.postgres.numbers import LEAST, _rounds_to_zero
 from dpsql.engines.postgres.words import WORDS
+from dpsql.engines.spark.dialect import DIALECT as SPARK
+from dpsql.engines.spark.words import WORDS as SPARK_WORDS
 from dpsql.expressions.known import Known, of_type
 from dpsql.planner.total import written
 
@@ -54,8 +57,8 @@ REFUSED = {
 }
 
 
-def write(expression: str) -> str:
-    return written(f"SELECT {expression} AS v FROM t", TABLES, DIALECT.write)
+def write(expression: str, dialect: Dialect = DIALECT) -> str:
+    return written(f"SELECT {expression} AS v FROM t", TABLES, dialect.write)
 
 
 @pytest.mark.parametrize("expression", WRITTEN)
@@ -69,6 +72,47 @@ def test_refused_by_name_before_the_charge(expression: str) -> None:
         write(expression)
     assert raised.value.code == "DPSQL-102"
     assert raised.value.message.startswith(f"{REFUSED[expression]} has no form in PostgreSQL that is surely equal")
+
+
+IN_SPARK = {
+    "t.n // 7": "CAST(`t`.`n` DIV NULLIF(7L, 0L) AS BIGINT)",
+    "CAST(t.n AS HUGEINT) * CAST(100000000000000000000 AS HUGEINT) // 7": "% NULLIF(CAST(",
+    "t.s LIKE 'a\\b%'": "(`t`.`s` LIKE 'a\\\\b%' ESCAPE '!')",
+    "CAST(t.d AS BIGINT)": "CAST(round(`t`.`d`) AS BIGINT)",
+    "CAST(t.x AS BIGINT)": "CAST(TRY_CAST(RINT(`t`.`x`) AS BIGINT) AS BIGINT)",
+    "TRY_CAST(t.y AS BIGINT)": "`t`.`y` < 9.223372036854776e+18D THEN TRY_CAST(RINT(`t`.`y`) AS BIGINT) END)",
+    "t.y * t.y": "(`t`.`y` * `t`.`y`)",
+    "isnan(t.y)": "(`t`.`y` = CAST('nan' AS DOUBLE))",
+    "t.y IN (CAST(0 AS DOUBLE), t.x)": "(`t`.`y` = 0.0D OR `t`.`y` = `t`.`x`)",
+    "md5($cut)": "md5((SELECT `cut` FROM `dpsql secret`))",
+    "(SELECT SUM(t.n) FROM t)": "sum(`t`.`n`)",
+    "floor(t.y)": "THEN CAST(floor(`t`.`y`) AS DOUBLE) ELSE `t`.`y` END)",
+    "(SELECT SUM(t.b) FROM t)": "sum(CAST(`t`.`b` AS DECIMAL(28,0)))",
+}
+REFUSED_IN_SPARK = {
+    "t.b + t.b": "Add of values that may not fit its type",
+    "t.x / t.x": "/ by a DOUBLE that may be zero",
+    "CAST(t.b AS HUGEINT) * CAST(18446744073709551615 AS HUGEINT)": "* of HUGEINT of more than 38 digits",
+    "t.s LIKE 'a!b' ESCAPE '!'": "this pattern of LIKE",
+    "upper(t.s)": "UPPER()",
+    "CAST(t.y AS VARCHAR)": "a cast of DOUBLE to VARCHAR",
+}
+
+
+@pytest.mark.parametrize("expression", IN_SPARK)
+def test_written_in_spark(expression: str) -> None:
+    assert IN_SPARK[expression] in write(expression, SPARK)
+
+
+@pytest.mark.parametrize("expression", REFUSED_IN_SPARK)
+def test_refused_by_name_in_spark(expression: str) -> None:
+    with pytest.raises(Error, match=r"DPSQL-102") as raised:
+        write(expression, SPARK)
+    assert raised.value.message.startswith(f"{REFUSED_IN_SPARK[expression]} has no form in Spark that is surely equal")
+
+
+def test_constants_of_spark_cannot_end_early() -> None:
+    assert SPARK_WORDS.name("A`b") == "`a``b`" and SPARK_WORDS.text("it's \\") == "'it\\'s \\\\'"
 
 
 def test_semi_and_anti_joins_are_conditions() -> None:

@@ -212,7 +212,7 @@ def _division(writing: Writing, node: exp.Expression) -> str:
     if not known.sqltype.is_integer:
         raise writing.words.refused(f"% of {known.sqltype}", "cast it to an integer before")
     operator = "//" if isinstance(node, exp.IntDiv) else "%"
-    return writing.words.divided(operator, writing.value(node.this), writing.value(node.expression), known)
+    return writing.words.divided(operator, _operand(writing, node.this), _operand(writing, node.expression), known)
 
 
 def _right_shift(writing: Writing, node: exp.Expression) -> str:

@@ -135,7 +135,7 @@ class DialectWords(ABC):
         """+ - * of whole numbers and DECIMAL, whose result was proved to fit its type."""
 
     @abstractmethod
-    def divided(self, operator: str, left: str, right: str, known: Known) -> str:
+    def divided(self, operator: str, left: Side, right: Side, known: Known) -> str:
         """// and % of whole numbers, truncated; NULL by zero."""
 
     @abstractmethod

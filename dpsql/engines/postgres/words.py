@@ -88,13 +88,13 @@ class PostgresWords(DialectWords):
         held = self.stored(known.sqltype)
         return f"(({left.text})::{held} {operator} ({right.text})::{held})"
 
-    def divided(self, operator: str, left: str, right: str, known: Known) -> str:
+    def divided(self, operator: str, left: Side, right: Side, known: Known) -> str:
         """`//` is div, never /, which would give fractions of numeric."""
         if is_narrow(known.sqltype):
             sign = "/" if operator == "//" else "%"
-            return f"(({left})::bigint {sign} NULLIF(({right})::bigint, 0))"
+            return f"(({left.text})::bigint {sign} NULLIF(({right.text})::bigint, 0))"
         function = "div" if operator == "//" else "mod"
-        return f"{function}(({left})::numeric, NULLIF(({right})::numeric, 0))"
+        return f"{function}(({left.text})::numeric, NULLIF(({right.text})::numeric, 0))"
 
     def floating(self, operator: str, left: Side, right: Side, result: Known) -> str:
         return floating(self, operator, left, right, result)

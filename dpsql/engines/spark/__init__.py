@@ -1,0 +1,1 @@
+"""Spark, through Spark Connect."""
