@@ -93,7 +93,7 @@ def _item(writing: Writing, item: exp.Expression) -> str:
 def _shown(writing: Writing, node: exp.Expression) -> str:
     """A value in the type that holds it, so that what reads it finds that type."""
     value, sqltype = writing.value(node), writing.of(node).sqltype
-    if isinstance(node, exp.Column) or sqltype.name in ("LIST", "NULL"):
+    if isinstance(node, exp.Column | exp.Explode) or sqltype.name in ("LIST", "NULL"):
         return value
     return writing.words.cast(value, sqltype)
 
@@ -222,7 +222,7 @@ def _sorted(writing: Writing, node: exp.Expression) -> str:
 
 
 def _unnested(writing: Writing, node: exp.Expression) -> str:
-    return writing.words.unnested(writing.value(node.this))
+    return writing.words.unnested(writing.value(node.this), writing.of(node).sqltype)
 
 
 def _numbers(writing: Writing, node: exp.Expression) -> str:

@@ -189,8 +189,8 @@ class DialectWords(ABC):
         """A list, sorted. No NULL is in it, and what compares as equal is equal in all that is made of it."""
 
     @abstractmethod
-    def unnested(self, values: str) -> str:
-        """A row for each value of a list."""
+    def unnested(self, values: str, sqltype: SqlType) -> str:
+        """A row for each value of a list, of a type."""
 
     @abstractmethod
     def counted(self, end: str) -> str:

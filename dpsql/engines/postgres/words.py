@@ -121,8 +121,8 @@ class PostgresWords(DialectWords):
     def ordered(self, values: str) -> str:
         return f"(SELECT array_agg(e ORDER BY e) FROM unnest({values}) AS e)"
 
-    def unnested(self, values: str) -> str:
-        return f"unnest({values})"
+    def unnested(self, values: str, sqltype: SqlType) -> str:
+        return self.cast(f"unnest({values})", sqltype)
 
     def counted(self, end: str) -> str:
         return f"ARRAY(SELECT i FROM generate_series(0::bigint, ({end})::bigint - 1) AS i)"

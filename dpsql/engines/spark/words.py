@@ -186,7 +186,8 @@ class SparkWords(DialectWords):
     def ordered(self, values: str) -> str:
         return f"sort_array({values})"
 
-    def unnested(self, values: str) -> str:
+    def unnested(self, values: str, sqltype: SqlType) -> str:
+        """Bare: nothing may stand around it."""
         return f"explode({values})"
 
     def counted(self, end: str) -> str:
