@@ -1,4 +1,4 @@
-"""One PostgreSQL server for all tests of a process; they are skipped where the machine has none."""
+"""One server of each kind for all tests of a process; they are skipped where the machine has none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.engines import server
+from tests.engines import cluster, server
 
 
 @pytest.fixture(scope="session")
@@ -15,4 +15,14 @@ def postgres() -> Iterator[str]:
     if server.programs() is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
     with server.started() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[str]:
+    if cluster.home() is None:
+        pytest.skip(
+            "no Spark server is installed: pip install 'pyspark[connect]', apt-get install openjdk-17-jre-headless"
+        )
+    with cluster.started() as url:
         yield url

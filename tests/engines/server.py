@@ -33,6 +33,10 @@ TYPES = {
     "TIME": "time",
 }
 
+ABSENT: tuple[str, ...] = ()
+"""Types that no table has here."""
+OUTSIDE = ("chr(0)", "(BC)", "5881580", "294247", "10000-", "24:00", "repeat(")
+"""Parts of values that PostgreSQL does not have, or shows as NULL: see grammar_notes/known-limits.md."""
 TEMPORAL = ("DATE", "TIMESTAMP", "TIME")
 
 

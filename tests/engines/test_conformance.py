@@ -1,4 +1,4 @@
-"""PostgreSQL beside DuckDB: every statement is equal to the last bit, or refused by name."""
+"""PostgreSQL and Spark beside DuckDB: every statement is equal to the last bit, or refused by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.engines.spark.words import SparkWords
 from tests.engines import conformance, extremes
 from tests.support import clinic, tpch
 
@@ -36,3 +37,30 @@ def test_the_yardstick(postgres: str, tmp_path: Path) -> None:
 def test_functions_and_extremes(postgres: str, seed: int, count: int) -> None:
     counts, different = conformance.told(extremes.extremes(postgres, random.Random(seed), count))
     assert not different and counts["equal"] > count // 2
+
+
+LISTS = "SELECT site, MEDIAN(days) FROM visit JOIN patient USING (patient_id) GROUP BY site"
+"""Beside the statements of every construct, forms that these have not."""
+
+
+def test_a_statement_of_every_word_in_spark(spark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every word of the dialect is in a statement whose answer is equal: none is only written."""
+    said: set[str] = set()
+    every = [name for name in vars(SparkWords) if not name.startswith("_") and callable(getattr(SparkWords, name))]
+    for name in every:
+        real = getattr(SparkWords, name)
+        monkeypatch.setattr(
+            SparkWords, name, lambda words, *asked, name=name, real=real: said.add(name) or real(words, *asked)
+        )
+    data = clinic.database(random.Random(5), wild=True)
+    found = list(conformance.of_the_clinic(spark, [*extremes.semantics()[::2], LISTS], data, "every word"))
+    found += extremes.extremes(spark, random.Random(1), 100)
+    counts, different = conformance.told(found)
+    assert len(found) >= 150 and not different and counts["equal"] >= 75
+    assert set(every) - said == set()
+
+
+@pytest.mark.slow
+def test_accepted_statements_in_spark(spark: str) -> None:
+    counts, different = conformance.told(conformance.accepted(spark))
+    assert not different and counts["equal"] >= 60

@@ -11,6 +11,7 @@ from dpsql.engines.dialects import casts, functions, queries
 from dpsql.engines.dialects.expressions import RULES
 from dpsql.engines.dialects.words import DialectWords
 from dpsql.engines.postgres.words import PostgresWords
+from dpsql.engines.spark.words import SparkWords
 from tests.engines import conformance
 from tests.support import clinic
 
@@ -35,25 +36,31 @@ def outcomes(url: str) -> list[str]:
     return [outcome for _, outcome in conformance.of_the_clinic(url, STATEMENTS, data, "planted")]
 
 
-def test_without_a_fault_all_are_equal_or_refused(postgres: str) -> None:
-    assert [outcome for outcome in outcomes(postgres) if outcome.startswith("DIFFERENT")] == []
+def _patched(patch: pytest.MonkeyPatch, name: str, of_postgres: str, of_spark: str) -> None:
+    """A word in which {0}, {1} ... are the texts that it is made of."""
+    for words, text in ((PostgresWords, of_postgres), (SparkWords, of_spark)):
+        patch.setattr(words, name, lambda words, *asked, text=text: text.format(*asked))
 
 
 def _div_that_rounds_down(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        PostgresWords,
-        "divided",
-        lambda words, o, left, right, known: f"floor(({left})::numeric / NULLIF({right}, 0))::bigint",
+    """In Spark by way of DOUBLE, as its own `/` goes."""
+    down = (
+        "floor(({1.text})::numeric / NULLIF({2.text}, 0))::bigint",
+        "CAST(floor(CAST({1.text} AS DOUBLE) / NULLIF({2.text}, 0L)) AS BIGINT)",
     )
+    _patched(patch, "divided", *down)
 
 
 def _truncating(patch: pytest.MonkeyPatch) -> None:
+    """In Spark as its casts are; in PostgreSQL of all numbers."""
     real = casts._as_integer
 
     def truncated(words: DialectWords, value: str, *rest: object) -> str:
-        return real(words, f"trunc({value})", *rest)  # type: ignore[arg-type]
+        cut = f"trunc({value})" if isinstance(words, PostgresWords) else value
+        return real(words, cut, *rest)  # type: ignore[arg-type]
 
     patch.setattr(casts, "_as_integer", truncated)
+    patch.setattr(SparkWords, "nearest", lambda words, value: f"TRY_CAST({value} AS BIGINT)")
 
 
 def _shifted_index(patch: pytest.MonkeyPatch) -> None:
@@ -66,11 +73,13 @@ def _shifted_index(patch: pytest.MonkeyPatch) -> None:
 
 
 def _raising(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(casts, "_of_double", lambda words, value, known, target, tries: f"({value})::int::bigint")
+    """TRY_CAST that raises."""
+    real = {PostgresWords: "({})::int::bigint", SparkWords: "CAST(CAST({} AS INT) AS BIGINT)"}
+    patch.setattr(casts, "_of_double", lambda words, value, *_: real[type(words)].format(value))
 
 
 def _a_point(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PostgresWords, "digits", lambda words, value, sqltype: f"({value} + 0.0)")
+    _patched(patch, "digits", "({0} + 0.0)", "({0} + 0.0BD)")
 
 
 def _joins_that_fill(patch: pytest.MonkeyPatch) -> None:
@@ -98,8 +107,19 @@ FAULTS = (
 )
 
 
+@pytest.fixture(params=["postgres", "spark"])
+def url(request: pytest.FixtureRequest) -> str:
+    found: str = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.mark.slow
+def test_without_a_fault_all_are_equal_or_refused(url: str) -> None:
+    assert [outcome for outcome in outcomes(url) if outcome.startswith("DIFFERENT")] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__.strip("_"))
-def test_a_planted_fault_is_caught(postgres: str, monkeypatch: pytest.MonkeyPatch, fault: Callable[..., None]) -> None:
+def test_a_planted_fault_is_caught(url: str, monkeypatch: pytest.MonkeyPatch, fault: Callable[..., None]) -> None:
     fault(monkeypatch)
-    assert [outcome for outcome in outcomes(postgres) if outcome.startswith("DIFFERENT")]
+    assert [outcome for outcome in outcomes(url) if outcome.startswith("DIFFERENT")]
