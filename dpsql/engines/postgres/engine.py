@@ -5,35 +5,24 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from typing import TypeVar
 
 from dpsql.core import cancellation
 from dpsql.core.cancellation import require_process
-from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
-from dpsql.core.sqltypes import SqlType
-from dpsql.engines.base import ExactTable, Kept, RaisedError, integers, key_column
-from dpsql.engines.dialects.words import is_narrow
+from dpsql.engines.base import ExactTable, integers, key_column
 from dpsql.engines.postgres.dialect import DIALECT, PostgresDialect
-from dpsql.engines.postgres.server import Rows, Server, Transaction
+from dpsql.engines.postgres.server import Server, Transaction
 from dpsql.engines.postgres.shown import ShownTables, show, stored_again
 from dpsql.engines.postgres.words import WORDS
+from dpsql.engines.served import TEXTS, Rows, ServedEngine, told
 from dpsql.engines.signature import NO_LENGTHS, Digests, Lengths
-from dpsql.engines.writing import value
 from dpsql.plan.tables import PublicTable
-from dpsql.schema.model import Schema, Table
+from dpsql.schema.model import Schema
 
 Result = TypeVar("Result")
-_TEXTS = {
-    701: "the engine could not finish the statement; nothing was released and what was charged stays charged",
-    702: "the data changed after it was opened; nothing was released and what was charged stays charged",
-    707: "a data source cannot be read",
-    903: "what crossed from the engine is not an integer, or no group key; nothing was released and what was charged stays charged",
-}
-"""Constants: from here on data has been touched, and PostgreSQL's own messages quote it."""
 _MACHINE = ("08", "25", "40", "42501", "53", "54", "57", "58")
 """Beginnings of the codes of what the server lacks, whatever the values are."""
 _HINT = """SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::text, coalesce(sum(c.relfilenode::bigint), 0)::text
@@ -63,7 +52,7 @@ class Checksums:
         return Digests(b"".join(self.pinned[name] for name in sorted(self.pinned)), dict(self.pinned))
 
 
-class PostgresEngine:
+class PostgresEngine(ServedEngine):
     """The declared tables of one schema as relations over those of a database.
 
     Why     a REPEATABLE READ transaction reads one version of all tables; in it, before the question, the keyed checksums of the tables
@@ -80,8 +69,7 @@ class PostgresEngine:
         self._first: Transaction | None = None
         self.dialect: PostgresDialect = DIALECT
         self.signature = Checksums(self)
-        self.shared_views: tuple[str, ...] = ()
-        self.shared_files: tuple[Path, ...] = ()
+        self.words = WORDS
         try:
             self._shown: ShownTables = self._walled(lambda reading: show(reading, schema), 707)
         except BaseException:
@@ -91,9 +79,6 @@ class PostgresEngine:
 
     def __repr__(self) -> str:
         return "<PostgresEngine>"
-
-    def __reduce__(self) -> str:
-        raise TypeError("an engine cannot be copied or pickled")
 
     def limit(self, memory: int | None) -> None:
         """See Engine; what the server holds in memory is the server's own setting."""
@@ -121,25 +106,6 @@ class PostgresEngine:
             return reading.rows(self._shown.asked(sql))
 
         return self._walled(read, 707)
-
-    def show_added(self, table: Table, since: Mapping[str, int], columns: Sequence[str]) -> Table | None:
-        raise error(901, "a table of a database has no files")
-
-    def public_table(self, table: str) -> PublicTable:
-        columns = tuple((c.name, c.sqltype) for c in self._public(table).columns)
-        items = ", ".join(_portable(WORDS.name(column), sqltype) for column, sqltype in columns)
-        rows = self.owner_rows(f"SELECT {items} FROM {WORDS.name(table)}")
-        return PublicTable(table, columns, tuple([row[i] for row in rows] for i in range(len(columns))))
-
-    def distinct(self, table: str, column: str, limit: int | None = None) -> list[Value]:
-        sqltype = next(c.sqltype for c in self._public(table).columns if c.name == column)
-        source = f"SELECT {self.dialect.measured(WORDS.name(column), sqltype)} AS v FROM {WORDS.name(table)}"
-        most = "" if limit is None else f" LIMIT {limit}"
-        rows = self.owner_rows(f"SELECT DISTINCT v FROM ({source}) AS held WHERE v IS NOT NULL{most}")
-        return [value(cell, sqltype) for (cell,) in rows]
-
-    def copy(self, schema: Schema, table: Table, file: Path, kept: Kept | None = None) -> None:
-        raise error(901, "PostgreSQL makes no prepared snapshot")
 
     @property
     def is_pinned(self) -> bool:
@@ -170,12 +136,6 @@ class PostgresEngine:
         with suppress(Exception):
             self._opening.close()
 
-    def _public(self, table: str) -> Table:
-        found = self.tables[table]
-        if not found.public:
-            raise error(901, "a private table was about to be read as a public one")
-        return found
-
     def _looked(self) -> tuple[str, str]:
         """Counts that the server keeps of writes to the tables: a hint, which comes late and may be lost."""
         places = ", ".join(f"{WORDS.text(one.relation)}::regclass" for one in self._shown.stored)
@@ -196,7 +156,7 @@ class PostgresEngine:
         same = stored_again(reading, self._shown.stored)
         if not same or any(self.signature.pinned[t] != h for t, h in self._hashes(reading, tables).items()):
             self._moved = True
-            raise error(702, _TEXTS[702])
+            raise error(702, TEXTS[702])
 
     def _in_opening(self) -> Transaction:
         """The transaction in which it is opened: what is verified, listed and approved is of one version."""
@@ -215,7 +175,7 @@ class PostgresEngine:
                 reading.keep(cut, self.signature.key)
                 return read(reading)
         except (Exception, KeyboardInterrupt) as fault:
-            problem = _ending(fault) or _told(fault, code)
+            problem = _ending(fault) or told(fault, code, _is_of_machine)
         raise problem
 
 
@@ -234,19 +194,5 @@ def _ending(fault: BaseException) -> Error | None:
     return None
 
 
-def _told(fault: BaseException, code: int) -> Error:
-    """The error of a failure, in constant text; what is an error of dpsql's own passes where it says nothing of values."""
-    if isinstance(fault, Error):
-        if fault.code in ("DPSQL-702", "DPSQL-707", "DPSQL-804"):
-            return fault
-        return error(903, _TEXTS[903]) if fault.code == "DPSQL-903" else error(901, "an invariant of the engine failed")
-    state = str(getattr(fault, "sqlstate", None) or "08")
-    if code == 701 and not state.startswith(_MACHINE):
-        return RaisedError(701, _TEXTS[701])
-    return error(code, _TEXTS[code])
-
-
-def _portable(column: str, sqltype: SqlType) -> str:
-    """SQL of a value in a form that Python holds exactly, as DuckDB writes it."""
-    plain = is_narrow(sqltype) or sqltype.is_float or sqltype.is_boolean or sqltype.is_text
-    return column if plain else f"({column})::text"
+def _is_of_machine(fault: BaseException) -> bool:
+    return str(getattr(fault, "sqlstate", None) or "08").startswith(_MACHINE)
