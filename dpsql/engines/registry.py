@@ -19,6 +19,7 @@ BUILT_IN = {
     "sqlite": "dpsql.engines.sqlite.kind:KIND",
     "postgresql": "dpsql.engines.postgres.kind:KIND",
     "postgres": "dpsql.engines.postgres.kind:KIND",
+    "sc": "dpsql.engines.spark.kind:KIND",
 }
 BY_HEADER = {b"SQLite format 3\x00": "sqlite"}
 """First bytes of the files of other schemes than DuckDB's, where the source is the path of one."""

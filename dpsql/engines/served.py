@@ -1,4 +1,4 @@
-"""What engines have in common that ask a server of the owner's in place: tables without files, and errors of constant text."""
+"""Common parts of the engines that ask a server of the owner's in place: tables without files, and errors of constant text."""
 
 from __future__ import annotations
 

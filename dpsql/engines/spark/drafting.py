@@ -1,0 +1,47 @@
+"""Names and types of tables that a server reads, for a first schema; nothing of their rows."""
+
+from __future__ import annotations
+
+from dpsql.core.errors import Error, error
+from dpsql.engines.spark.server import ClusterAddress, ConnectServer
+from dpsql.engines.spark.shown import computable
+from dpsql.engines.spark.stored import TableFolder, placed
+from dpsql.engines.writing import name as identifier
+from dpsql.schema.drafted import DraftTable
+
+
+def drafted(server: ConnectServer, at: ClusterAddress) -> list[DraftTable]:
+    """Every table of the address's folder, or else of the catalog, that can be read. Raises 707."""
+    try:
+        sources = _in_folder(server, at.folder) if at.folder else _in_catalog(server)
+        found = [(source, placed(server, at, source)) for source in sources]
+        return [_draft(server, source, place) for source, place in found if isinstance(place, TableFolder)]
+    except Error:
+        raise
+    except Exception:
+        pass
+    raise error(707, "[dataset] source: the tables cannot be listed", hint="see that the folder is there")
+
+
+def _in_folder(server: ConnectServer, folder: str) -> list[str]:
+    """The folders in a folder, and the files."""
+    depth = len(folder.strip("/").split("/"))
+    paths = (path.partition(":")[2] or path for path, _, _ in server.listing([folder]))
+    return sorted({path.strip("/").split("/")[depth] for path in paths})
+
+
+def _in_catalog(server: ConnectServer) -> list[str]:
+    found = []
+    for (database,) in server.rows("SHOW DATABASES"):
+        tables = server.rows(f"SHOW TABLES IN {identifier(str(database))}")
+        found += [_named(str(database), str(table)) for _, table, temporary in tables if not temporary]
+    return sorted(found)
+
+
+def _named(database: str, table: str) -> str:
+    return table if database == "default" else f"{database}.{table}"
+
+
+def _draft(server: ConnectServer, source: str, place: TableFolder) -> DraftTable:
+    columns = server.show("dpsql drafted", place.form, place.folder)
+    return DraftTable(source.removesuffix(".parquet"), source, [(c, str(computable(t) or t)) for c, t in columns])

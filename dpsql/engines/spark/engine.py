@@ -1,0 +1,206 @@
+"""The engine that asks a Spark cluster: each statement reads the files that were there when it was opened, and are there after it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from dpsql.core import cancellation
+from dpsql.core.cancellation import require_process
+from dpsql.core.errors import Error, error
+from dpsql.engines.base import ExactTable, integers, key_column
+from dpsql.engines.served import TEXTS, Rows, ServedEngine, told
+from dpsql.engines.signature import NO_LENGTHS, Digests, Lengths
+from dpsql.engines.spark import arrow, shown
+from dpsql.engines.spark.dialect import DIALECT, SparkDialect
+from dpsql.engines.spark.server import SECRETS, ConnectServer, address
+from dpsql.engines.spark.stored import Opened, opened
+from dpsql.engines.spark.words import WORDS
+from dpsql.plan.tables import PublicTable
+from dpsql.schema.model import Schema
+
+Result = TypeVar("Result")
+_MACHINE = ("08", "42501", "53", "54", "57", "58", "HY", "KD", "XX")
+"""Beginnings of the states of what the server lacks, whatever the values are."""
+_FULL = re.compile("OutOfMemory|No space left|UNABLE_TO_ACQUIRE_MEMORY|maxResultSize")
+_ENDED = ("OPERATION_CANCELED", "OPERATION_ABANDONED")
+
+
+class FileListing:
+    """By what the contents are known again: paths, sizes and times of files; and, read once, a keyed checksum of each table.
+
+    Why  the listing tells of any file that is written anew; the checksum knows the rows again where only the files are others
+    """
+
+    def __init__(self, engine: SparkEngine) -> None:
+        self._engine = engine
+
+    def keyed(self, secret: bytes, structure: str) -> str:
+        listed = f"spark\n{structure}\n{self._engine.files}".encode()
+        return hmac.new(secret, listed, hashlib.sha256).hexdigest()
+
+    def holds(self) -> bool:
+        return self._engine.unchanged()
+
+    def digests(self, secret: bytes, lengths: Lengths = NO_LENGTHS) -> Digests:
+        key = hmac.new(secret, b"rows of a cluster", hashlib.sha256).hexdigest()
+        found = self._engine.hashed(key)
+        return Digests(b"".join(found[table] for table in sorted(found)), found)
+
+
+class SparkEngine(ServedEngine):
+    """The declared tables of one schema as relations over files that a cluster reads.
+
+    Why     a relation stands for the files that were listed when it was opened, so that a statement reads no others; after it, the same
+            listing says that none of them was written since (rules 61, 63)
+    Errors  707 the server cannot be reached; 804 it does not have the declared columns; else as Engine
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._process = os.getpid()
+        self._limited, self._moved = False, False
+        self.dialect: SparkDialect = DIALECT
+        self.words = WORDS
+        self.signature = FileListing(self)
+        self._server = ConnectServer(schema.source)
+        try:
+            self._stored: Opened = self._walled(lambda: opened(self._server, address(schema.source), schema), 707)
+            self._shown = self._walled(lambda: shown.show(schema, self._stored.tables), 707)
+        except BaseException:
+            self.close()
+            raise
+        self.tables = {t.name: t for t in self._shown.tables}
+
+    def __repr__(self) -> str:
+        return "<SparkEngine>"
+
+    @property
+    def files(self) -> tuple[tuple[str, int, str], ...]:
+        """Those that are read: path, size [bytes] and time."""
+        return self._stored.files
+
+    def limit(self, memory: int | None) -> None:
+        """See Engine; what the cluster holds in memory is its own setting."""
+        self._limited = True
+
+    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = (), cut: str = "") -> ExactTable:
+        if not self._limited:
+            raise error(901, "a statement was about to run before the engine was limited")
+
+        def read() -> ExactTable:
+            with ExitStack() as stack:
+                held = {table.name: stack.enter_context(self._server.held(arrow.table(table))) for table in bound}
+                held[SECRETS] = self._server.kept(arrow.secrets(cut, ""), cut)
+                found = self._server.batches(self._shown.asked(sql, held))
+            if found.num_columns != keys + sums:
+                raise error(901, "a result does not have the columns that were planned")
+            self._require()
+            columns = list(map(arrow.column, found.columns))
+            return ExactTable(tuple(map(key_column, columns[:keys])), tuple(map(integers, columns[keys:])))
+
+        return self._walled(read, 701)
+
+    def owner_rows(self, sql: str) -> Rows:
+        def read() -> Rows:
+            rows = self._server.rows(self._shown.asked(shown.of_owner(sql), {}))
+            if self._limited:
+                self._require()
+            return [tuple(map(arrow.plain, row)) for row in rows]
+
+        return self._walled(read, 707)
+
+    @property
+    def is_pinned(self) -> bool:
+        return False
+
+    def unchanged(self) -> bool:
+        """True while the files are those that were opened."""
+        self._moved = self._moved or self._walled(self._listed, 707) != self.files
+        return not self._moved
+
+    def hashed(self, key: str) -> dict[str, bytes]:
+        """Keyed checksums of the rows of all tables. Reads everything."""
+
+        def read() -> dict[str, bytes]:
+            found, secrets = {}, self._server.kept(arrow.secrets("", key), f" {key}")
+            for table, query in self._shown.hashes.items():
+                (row,) = self._server.rows(self._shown.asked(query, {SECRETS: secrets}))
+                stored = self._stored.tables[table].columns
+                found[table] = hashlib.sha256(f"{table}\n{tuple(map(str, row))}\n{stored}".encode()).digest()
+            self._require()
+            return found
+
+        return self._walled(read, 707)
+
+    def close(self) -> None:
+        if self._process == os.getpid():
+            self._server.close()
+
+    def _listed(self) -> tuple[tuple[str, int, str], ...]:
+        try:
+            return self._server.listing(list(self._stored.folders.values()))
+        except Error:
+            raise
+        except Exception as fault:
+            if _state(fault).startswith(("42", "22", "46")) or "NOT_FOUND" in _condition(fault):
+                return ()
+            raise
+
+    def _require(self) -> None:
+        """Raise 702 unless the files are those that were opened: so they were while they were read."""
+        if self._moved or self._listed() != self.files:
+            self._moved = True
+            raise error(702, TEXTS[702])
+
+    def _walled(self, read: Callable[[], Result], code: int) -> Result:
+        """Run something; raise what goes wrong as constant text, outside of any except block."""
+        require_process(self._process)
+        try:
+            return read()
+        except (Exception, KeyboardInterrupt) as fault:
+            problem = _ending(fault) or told(fault, code, _is_of_machine)
+        if code == 701 and not problem.code.endswith(("702", "703", "710", "711")) and self._gone():
+            problem = error(702, TEXTS[702])
+        raise problem
+
+    def _gone(self) -> bool:
+        """True where a failure is that of a file that is no more."""
+        try:
+            return self._listed() != self.files
+        except (Exception, KeyboardInterrupt):
+            return False
+
+
+def _condition(fault: Any) -> str:
+    """The name that Spark has for a failure; constant."""
+    found = getattr(fault, "getCondition", None)
+    return str(found() or "") if found is not None else ""
+
+
+def _state(fault: Any) -> str:
+    found = getattr(fault, "getSqlState", None)
+    return str(found() or "") if found is not None else ""
+
+
+def _ending(fault: BaseException) -> Error | None:
+    """The error to raise where a statement was ended, by its limits or from outside; None for any other fault."""
+    statement = cancellation.current()
+    if isinstance(fault, Error):
+        return statement.ended(int(fault.code[-3:])) if fault.code in cancellation.ENDED else None
+    if isinstance(fault, KeyboardInterrupt):
+        return statement.ended(cancellation.INTERRUPTED)
+    if isinstance(fault, MemoryError) or _FULL.search(str(fault)):
+        return statement.ended(cancellation.FILLED)
+    if _condition(fault) in _ENDED or "OPERATION_CANCELED" in str(fault):
+        return statement.problem() or statement.ended(cancellation.TIMED)
+    return None
+
+
+def _is_of_machine(fault: BaseException) -> bool:
+    state = _state(fault)
+    return not state or state.startswith(_MACHINE)

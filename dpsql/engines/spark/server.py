@@ -1,0 +1,198 @@
+"""Connections to a Spark Connect server: settings that leave nothing to chance, secrets in no text, errors of constant text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dpsql.core.cancellation import run
+from dpsql.core.errors import error
+from dpsql.engines.spark import arrow
+
+if TYPE_CHECKING:
+    Session: TypeAlias = Any
+    Batches: TypeAlias = Any
+
+SCHEME = "sc://"
+FOLDER = "folder="
+"""The part of an address that is ours: where tables that are named without a path have their files."""
+SECRETS = "dpsql secret"
+"""The relation of one row that holds what no text may: the key of the cut in `cut`, that of row hashes in `rows`."""
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.parquet.mergeSchema": "false",
+    # a date before 1582 must not end a statement
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": "false",
+}
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
+"""pyspark writes the message of a failure, which quotes a value, to stderr by itself."""
+Rows = list[tuple[object, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAddress:
+    """A server, and the folder of the tables in it.
+
+    remote  as pyspark takes it
+    folder  of tables that are named without a path; "" where these are of the catalog
+    """
+
+    remote: str
+    folder: str
+
+    @property
+    def place(self) -> str:
+        """It without what a file may not show: user and token."""
+        host = self.remote.removeprefix(SCHEME).partition("/")[0]
+        return f"{SCHEME}{host}" + (f"/;{FOLDER}{self.folder}" if self.folder else "")
+
+
+def address(source: str) -> ClusterAddress:
+    """The parts of a source.
+
+    >>> address("sc://host:15002/;use_ssl=true;folder=/data/shop")
+    ClusterAddress(remote='sc://host:15002/;use_ssl=true', folder='/data/shop')
+    """
+    base, *parts = source.split(";")
+    others = [part for part in parts if part and not part.startswith(FOLDER)]
+    folder = next((part.removeprefix(FOLDER).rstrip("/") for part in parts if part.startswith(FOLDER)), "")
+    return ClusterAddress(";".join([base, *others]) if others else base.rstrip("/"), folder)
+
+
+class ConnectServer:
+    """One session of a Connect server, for all statements of an engine.
+
+    Errors  707 where it cannot be reached
+    """
+
+    def __init__(self, source: str) -> None:
+        self._session: Session = _connected(address(source).remote)
+        self._numbers = itertools.count()
+        self._kept: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return "<ConnectServer>"
+
+    def batches(self, sql: str) -> Batches:
+        """The answer of a question as one table of Arrow. Raises pyspark's exceptions, and what ends the statement: callers keep it
+        inside their wall."""
+        return self._told(lambda: self._session.sql(sql).toArrow())
+
+    def rows(self, sql: str) -> Rows:
+        found = self.batches(sql)
+        return list(zip(*(column.to_pylist() for column in found.columns), strict=True)) if found.num_rows else []
+
+    def listing(self, folders: Sequence[str]) -> tuple[tuple[str, int, str], ...]:
+        """(path, size [bytes], time of the last change) of all files in some folders, by their paths. No content is read."""
+        reader = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
+        found = self._told(lambda: reader.load(list(folders)).select("path", "length", "modificationTime").toArrow())
+        rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
+        return tuple(sorted((path, int(size), time.isoformat()) for path, size, time in rows))
+
+    def show(self, name: str, form: str, folder: str) -> list[tuple[str, str]]:
+        """Show the files of a folder under a name of this session alone: those that are there now, whatever comes later. Output: names
+        and types of the columns."""
+        frame = self._session.read.format(form).load(folder)
+        found = [(field.name, field.dataType.simpleString()) for field in self._told(lambda: frame.schema).fields]
+        self._told(lambda: frame.createOrReplaceTempView(quoted(name)))
+        return found
+
+    @contextmanager
+    def held(self, table: Any) -> Iterator[str]:
+        """An Arrow table under a new name while the block runs: its rows are in no text."""
+        name = self._sent(table)
+        try:
+            yield name
+        finally:
+            with suppress(Exception):
+                self._session.catalog.dropTempView(quoted(name))
+
+    def kept(self, table: Any, known: str) -> str:
+        """The same until the session ends: the name of what was sent under a key before."""
+        if known not in self._kept:
+            self._kept[known] = self._sent(table)
+        return self._kept[known]
+
+    def _sent(self, table: Any) -> str:
+        name = f"dpsql held {next(self._numbers)}"
+        # of a table without rows pyspark infers no types
+        types = None if table.num_rows else arrow.types(table)
+        frame = self._told(lambda: self._session.createDataFrame(table, types))
+        self._told(lambda: frame.createOrReplaceTempView(quoted(name)))
+        return name
+
+    def _told(self, work: Any) -> Any:
+        """Run something under a tag of its own, by which it is ended."""
+        tag = f"dpsql-{next(self._numbers)}"
+
+        def tagged() -> Any:
+            self._session.addTag(tag)
+            try:
+                return work()
+            finally:
+                self._session.removeTag(tag)
+
+        return run(lambda: self._interrupt(tag), tagged)
+
+    def _interrupt(self, tag: str) -> None:
+        with suppress(Exception):
+            self._session.interruptTag(tag)
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._session.stop()
+
+
+def quoted(name: str) -> str:
+    """An identifier in back ticks, where pyspark itself reads a name."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def driver() -> None:
+    """Raise 707 where pyspark is missing."""
+    try:
+        import pyspark.sql.connect.session  # noqa: F401
+
+        return
+    except Exception:
+        pass
+    raise error(707, "Spark is asked through pyspark-client, which is missing", hint="pip install 'dpsql[spark]'")
+
+
+def _connected(remote: str) -> Session:
+    driver()
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql.connect.session import SparkSession
+
+    for name in _LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
+    problem, hint = "the Spark server cannot be reached", "see that it runs Spark Connect and lets this user in"
+    session: Session = None
+    try:
+        session = SparkSession.builder.remote(remote).create()
+        if int(session.version.partition(".")[0]) >= 4:
+            for key, value in _SETTINGS.items():
+                session.conf.set(key, value)
+            # pyspark would warn of it to stderr
+            session.sql("SET spark.sql.parser.escapedStringLiterals=false")
+            return session
+        problem, hint = "the server is older than Spark 4.0", "use a newer one"
+    except Exception:
+        pass
+    if session is not None:
+        with suppress(Exception):
+            session.stop()
+    raise error(707, f"[dataset] source: {problem}", hint=hint)

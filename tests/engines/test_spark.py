@@ -1,0 +1,329 @@
+"""Promises of Spark's engine beside its answers: versions, ends, secrets, errors, the owner's verbs."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import random
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.accounting.ledger import Ledger
+from dpsql.core.errors import Error
+from dpsql.core.loss import NO_LOSS
+from dpsql.core.sqltypes import SqlType
+from dpsql.dataset import owner
+from dpsql.engines.base import RaisedError
+from dpsql.engines.spark import arrow
+from dpsql.engines.spark.engine import SparkEngine
+from dpsql.engines.spark.server import ClusterAddress, ConnectServer, address
+from dpsql.engines.spark.shown import of_owner
+from dpsql.plan.tables import PublicTable
+from dpsql.schema.model import Schema
+from dpsql.session.opening import ledger_identity, open_session
+from dpsql.session.session import Session
+from tests.engines import cluster
+from tests.support import clinic
+from tests.support.noise import ZeroNoise
+
+COUNT = "SELECT COUNT(*) FROM patient"
+
+
+def made(spark: str, folder: Path) -> Schema:
+    """Two tables of a clinic, since each costs calls of the server."""
+    clinic.write(folder, clinic.database(random.Random(5), wild=False))
+    whole = clinic.schema(folder)
+    few = replace(whole, tables=tuple(t for t in whole.tables if t.name in ("patient", "visit")))
+    return cluster.moved(few, spark, folder.name)
+
+
+@pytest.fixture
+def schema(spark: str, tmp_path: Path) -> Schema:
+    return made(spark, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def session(spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """For what changes no file."""
+    with closing(open_session(made(spark, tmp_path_factory.mktemp("kept")), None, ":memory:", ZeroNoise())) as opened:
+        yield opened
+
+
+def files(schema: Schema, table: str) -> Path:
+    return cluster.folder_of(schema.source) / table
+
+
+def engine_of(session: Session) -> SparkEngine:
+    found = session._world.dataset.engine
+    assert isinstance(found, SparkEngine)
+    return found
+
+
+# --- what needs no server ---------------------------------------------------------------------------------------------
+
+
+def test_an_address_has_a_folder_of_ours_and_no_secret_where_it_is_written() -> None:
+    held = address("sc://host:15002/;token=hidden;folder=/data/shop/")
+    assert held == ClusterAddress("sc://host:15002/;token=hidden", "/data/shop")
+    assert held.place == "sc://host:15002/;folder=/data/shop"
+    assert address("sc://host:15002") == ClusterAddress("sc://host:15002", "")
+
+
+def test_the_owners_words_are_put_in_those_of_spark() -> None:
+    asked = """SELECT CAST("a VARCHAR" AS VARCHAR) WHERE x SIMILAR TO '-?(0|1)' AND y = 'AS VARCHAR \\ ''' AND z AS DOUBLE PRECISION"""
+    own = """SELECT CAST("a VARCHAR" AS STRING) WHERE x RLIKE '^(-?(0|1))$' AND y = 'AS VARCHAR \\\\ ''' AND z AS DOUBLE"""
+    assert of_owner(asked) == own
+
+
+def test_without_the_driver_the_hint_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *rest: object) -> object:
+        if name.startswith("pyspark"):
+            raise ImportError(name)
+        return real(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(Error, match=r"DPSQL-707.*pyspark-client.*pip install 'dpsql\[spark\]'"):
+        ConnectServer("sc://127.0.0.1:1")
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+def rewritten(schema: Schema) -> None:
+    file = files(schema, "patient") / "part-0.parquet"
+    with closing(duckdb.connect()) as connection:
+        connection.execute(f"CREATE TABLE held AS SELECT * FROM '{file}' ORDER BY age LIMIT 3")
+        connection.execute(f"COPY held TO '{file}' (FORMAT parquet)")
+
+
+def added(schema: Schema) -> None:
+    shutil.copy(files(schema, "patient") / "part-0.parquet", files(schema, "patient") / "part-1.parquet")
+
+
+def removed(schema: Schema) -> None:
+    (files(schema, "patient") / "part-0.parquet").unlink()
+
+
+@pytest.mark.parametrize("change", [rewritten, added, removed])
+def test_a_version_that_moves_between_check_and_statement_is_not_read(
+    schema: Schema, change: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """708 before the charge; and where it moved after it, 702, with nothing released."""
+    assert callable(change)
+    with closing(open_session(schema, None, ":memory:", ZeroNoise())) as opened:
+        change(schema)
+        with pytest.raises(Error, match=r"DPSQL-708"):
+            opened.execute(f"{COUNT} WHERE age > 1")
+        assert opened._world.ledger.spent() == NO_LOSS
+        monkeypatch.setattr(SparkEngine, "unchanged", lambda engine: True)
+        with pytest.raises(Error, match=r"DPSQL-702") as raised:
+            opened.execute(f"{COUNT} WHERE age > 2")
+        assert raised.value.__context__ is None and opened._world.ledger.spent() != NO_LOSS
+
+
+def test_files_that_come_later_are_not_read_even_if_nobody_looks(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the look after a statement it reads the files that were there when it was opened all the same."""
+    monkeypatch.setattr(SparkEngine, "unchanged", lambda engine: True)
+    monkeypatch.setattr(SparkEngine, "_require", lambda engine: None)
+    with closing(open_session(schema, None, ":memory:", ZeroNoise())) as opened:
+        engine = engine_of(opened)
+        known = engine.owner_rows(COUNT)
+        added(schema)
+        assert engine.owner_rows(COUNT) == known
+
+
+def test_the_same_rows_in_other_files_are_the_same_version(schema: Schema, tmp_path: Path) -> None:
+    with closing(Ledger.open(tmp_path / "a.ledger", ledger_identity(schema))) as ledger:
+        report = owner.check(schema, ledger)
+        file = files(schema, "patient") / "part-0.parquet"
+        with closing(duckdb.connect()) as connection:
+            connection.execute(f"CREATE TABLE held AS SELECT * FROM '{file}' ORDER BY age DESC")
+            connection.execute(f"COPY (SELECT * FROM held LIMIT 4) TO '{file}' (FORMAT parquet)")
+            other = files(schema, "patient") / "part-1.parquet"
+            connection.execute(f"COPY (SELECT * FROM held OFFSET 4) TO '{other}' (FORMAT parquet)")
+        assert owner.check(schema, ledger).version == report.version
+        rewritten(schema)
+        assert owner.check(schema, ledger).version != report.version
+
+
+# --- secrets and errors -----------------------------------------------------------------------------------------------
+
+
+def test_no_secret_and_no_value_is_in_what_the_server_keeps(
+    session: Session, spark: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    engine = engine_of(session)
+    real = engine.exact
+
+    def listening(*given: object, **named: object) -> object:
+        asked.append(str(named.get("cut", given[4] if len(given) > 4 else "")))
+        return real(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine, "exact", listening)
+    session.execute("SELECT site, COUNT(*) FROM patient JOIN visit USING (patient_id) GROUP BY site")
+    kept = cluster.events(spark)
+    assert any(asked) and "dpsql held" in kept and "SparkListener" in kept
+    assert not any(cut in kept for cut in asked if cut) and session._world.ledger.secret.hex() not in kept
+    assert not any(cut in "".join(capfd.readouterr()) for cut in asked if cut)
+
+
+def test_an_error_quotes_no_value(session: Session, capfd: pytest.CaptureFixture[str]) -> None:
+    engine = engine_of(session)
+    with pytest.raises(RaisedError, match=r"DPSQL-701: the engine could not finish") as raised:
+        engine.exact("SELECT CAST(note || ' a value' AS INT) FROM patient WHERE note IS NOT NULL", 0, 1)
+    assert raised.value.__context__ is None and raised.value.__cause__ is None
+    written = capfd.readouterr()
+    assert "a value" not in written.err + written.out + str(raised.value)
+    for sql in ("SELECT 1.5", "SELECT 1e0", "SELECT 'x'"):
+        with pytest.raises(Error, match=r"DPSQL-903"):
+            engine.exact(sql, 0, 1)
+    with pytest.raises(Error, match=r"DPSQL-901"):
+        engine.exact("SELECT 1, 2", 0, 1)
+
+
+def test_text_that_is_no_utf8_is_null_and_ends_nothing(schema: Schema, spark: str) -> None:
+    opened = ConnectServer(spark)
+    try:
+        folder = cluster.folder_of(schema.source)
+        odd = "named_struct('k', 1, 't', CAST(X'ff' AS STRING)), named_struct('k', 2, 't', 'plain')"
+        asked = f"SELECT inline(array({odd}))"
+        opened._session.sql(asked).write.mode("overwrite").parquet(f"{folder}/odd")
+        stored = opened.show("odd", "parquet", f"{folder}/odd")
+        assert stored == [("k", "int"), ("t", "string")]
+    finally:
+        opened.close()
+    patient = next(t for t in schema.tables if t.name == "patient")
+    note = patient.column("note")
+    key = patient.column("patient_id")
+    assert note is not None and key is not None
+    table = replace(
+        patient, name="odd", source="odd", key=("k",), references=(), columns=(replace(key, name="k"), replace(note, name="t"))
+    )  # fmt: skip
+    alone = replace(schema, tables=(table,), privacy=replace(schema.privacy, unit="odd.k"))
+    with closing(open_session(alone, None, ":memory:", ZeroNoise())) as session:
+        assert [*engine_of(session).owner_rows("SELECT k, t FROM odd ORDER BY k")] == [(1, None), (2, "plain")]
+
+
+def test_a_table_of_no_released_values_has_its_types(session: Session) -> None:
+    columns = tuple((f"a `{name}", SqlType(name)) for name in ("VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN", "DATE"))
+    none = arrow.table(PublicTable("none", columns, tuple([] for _ in columns)))
+    server = engine_of(session)._server
+    with server.held(none) as view:
+        (typed,) = server.rows(
+            f"SELECT count(*), count(CASE WHEN `a ``boolean` THEN `a ``double` + 1 END) FROM `{view}`"
+        )
+        assert typed == (0, 0) and server.batches(f"SELECT * FROM `{view}`").column_names == [c for c, _ in columns]
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+LONG = "SELECT count(*) FROM range(1000000000) AS a CROSS JOIN range(1000) AS b WHERE (a.id * b.id) % 7 = 3"
+
+
+def test_a_statement_is_ended_from_outside(session: Session) -> None:
+    engine, found = engine_of(session), list[str]()
+
+    def ask() -> None:
+        try:
+            session._guarded(LONG, lambda: engine.exact(LONG, 0, 1))
+        except Error as problem:
+            found.append(problem.code)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join(3.0)
+    session.interrupt()
+    thread.join(60)
+    assert found == ["DPSQL-703"] and session.execute(COUNT).rows
+
+
+def test_a_statement_ends_with_its_time(schema: Schema) -> None:
+    hurried = replace(schema, limits=replace(schema.limits, seconds=3))
+    with closing(open_session(hurried, None, ":memory:", ZeroNoise())) as opened:
+        engine = opened._world.dataset.engine
+        with pytest.raises(Error, match=r"DPSQL-710"):
+            opened._guarded(LONG, lambda: engine.exact(LONG, 0, 1))
+
+
+def test_a_fork_is_refused_and_its_parent_goes_on(session: Session) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            session.execute(COUNT)
+        except Error as refused:
+            os._exit(0 if refused.code == "DPSQL-802" else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert session.execute(COUNT).rows
+
+
+# --- the owner --------------------------------------------------------------------------------------------------------
+
+
+def test_the_owner_checks_and_drafts(schema: Schema, tmp_path: Path) -> None:
+    with closing(Ledger.open(tmp_path / "a.ledger", ledger_identity(schema))) as ledger:
+        facts = {f.table.name: f for f in owner.check(schema, ledger).tables}
+        with pytest.raises(Error, match=r"DPSQL-801"):
+            owner.check(schema, ledger, prepare=True)
+    few = clinic.schema(tmp_path)
+    few = replace(few, tables=tuple(t for t in few.tables if t.name in facts))
+    with closing(Ledger.open(":memory:", ledger_identity(few))) as ledger:
+        for known in owner.check(few, ledger).tables:
+            found = facts[known.table.name]
+            assert (found.rows, found.unit, found.dangling) == (known.rows, known.unit, known.dangling)
+            assert [(c.nulls, c.nans, c.outside, c.infinite, c.too_long, c.unfit) for c in found.columns] == [
+                (c.nulls, c.nans, c.outside, c.infinite, c.too_long, c.unfit) for c in known.columns
+            ]
+    text = owner.init(schema.source.replace("/;", "/;x-hidden=secret;"))
+    assert "[tables.patient]" in text and 'income = { type = "DOUBLE"' in text and "secret" not in text
+
+
+def test_tables_of_the_catalog_are_read_and_what_has_no_version_is_refused(schema: Schema, spark: str) -> None:
+    opened, folder = ConnectServer(spark), cluster.folder_of(schema.source)
+    plain = spark.partition("/;")[0]
+    try:
+        for sql in (
+            "CREATE DATABASE IF NOT EXISTS ward",
+            "DROP TABLE IF EXISTS ward.patient",
+            f"CREATE TABLE ward.patient USING parquet LOCATION '{folder}/patient'",
+            "CREATE OR REPLACE VIEW ward.seen AS SELECT * FROM ward.patient",
+            "CREATE TABLE IF NOT EXISTS ward.lines (a INT) USING csv",
+        ):
+            opened.rows(sql)
+    finally:
+        opened.close()
+    (patient,) = (t for t in schema.tables if t.name == "patient")
+    held = replace(schema, source=plain, tables=(replace(patient, source="ward.patient", references=()),))
+    with closing(open_session(held, None, ":memory:", ZeroNoise())) as session:
+        assert session.execute(COUNT).rows[0][0]
+    for source, told in (
+        ("ward.seen", "it is a view"),
+        ("ward.lines", "stored as csv"),
+        ("delta:/data/x", "stored as delta"),
+        ("ward.gone", "has no such table"),
+        ("/gone/away", "no folder or file"),
+    ):
+        other = replace(held, tables=(replace(held.tables[0], source=source),))
+        with pytest.raises(Error, match=rf"DPSQL-707.*{told}"):
+            open_session(other, None, ":memory:")
+    assert '[tables."ward.patient"]' in owner.init(plain)
+
+
+def test_what_is_not_declared_so_is_told(schema: Schema) -> None:
+    (patient,) = (t for t in schema.tables if t.name == "patient")
+    born = tuple(replace(c, name="birth") if c.name == "born" else c for c in patient.columns)
+    other = replace(schema, tables=tuple(replace(t, columns=born) if t is patient else t for t in schema.tables))
+    with pytest.raises(Error, match=r"DPSQL-804.*has no column birth"):
+        open_session(other, None, ":memory:")
