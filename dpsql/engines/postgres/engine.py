@@ -15,7 +15,7 @@ from dpsql.core.errors import Error, error
 from dpsql.engines.base import ExactTable, integers, key_column
 from dpsql.engines.postgres.dialect import DIALECT, PostgresDialect
 from dpsql.engines.postgres.server import Server, Transaction
-from dpsql.engines.postgres.shown import ShownTables, show, stored_again
+from dpsql.engines.postgres.shown import show, stored_again, values
 from dpsql.engines.postgres.words import WORDS
 from dpsql.engines.served import TEXTS, Rows, ServedEngine, told
 from dpsql.engines.signature import NO_LENGTHS, Digests, Lengths
@@ -71,7 +71,7 @@ class PostgresEngine(ServedEngine):
         self.signature = Checksums(self)
         self.words = WORDS
         try:
-            self._shown: ShownTables = self._walled(lambda reading: show(reading, schema), 707)
+            self._shown, self._stored = self._walled(lambda reading: show(reading, schema), 707)
         except BaseException:
             self.close()
             raise
@@ -92,7 +92,7 @@ class PostgresEngine(ServedEngine):
 
         def read(reading: Transaction) -> ExactTable:
             self._require(reading, self._shown.read(sql))
-            rows = reading.rows(self._shown.asked(sql, bound))
+            rows = reading.rows(self._asked(sql, bound))
             columns = [[row[i] for row in rows] for i in range(keys + sums)]
             if rows and len(rows[0]) != keys + sums:
                 raise error(901, "a result does not have the columns that were planned")
@@ -103,9 +103,13 @@ class PostgresEngine(ServedEngine):
     def owner_rows(self, sql: str) -> Rows:
         def read(reading: Transaction) -> Rows:
             self._require(reading, self._shown.read(sql))
-            return reading.rows(self._shown.asked(sql))
+            return reading.rows(self._asked(sql))
 
         return self._walled(read, 707)
+
+    def _asked(self, sql: str, bound: Sequence[PublicTable] = ()) -> str:
+        held = {table.name: values(table) for table in bound}
+        return self._shown.asked(sql, held, "MATERIALIZED ", "NOT MATERIALIZED ")
 
     @property
     def is_pinned(self) -> bool:
@@ -138,7 +142,7 @@ class PostgresEngine(ServedEngine):
 
     def _looked(self) -> tuple[str, str]:
         """Counts that the server keeps of writes to the tables: a hint, which comes late and may be lost."""
-        places = ", ".join(f"{WORDS.text(one.relation)}::regclass" for one in self._shown.stored)
+        places = ", ".join(f"{WORDS.text(one.relation)}::regclass" for one in self._stored)
         rows = self._walled(lambda reading: reading.rows(_HINT.format(places)), 707)
         return str(rows[0][0]), str(rows[0][1])
 
@@ -146,14 +150,14 @@ class PostgresEngine(ServedEngine):
         found: dict[str, bytes] = {}
         for table in tables:
             text = repr(reading.rows(self._shown.hashes[table])[0])
-            found[table] = hashlib.sha256(f"{table}\n{text}\n{self._shown.stored}".encode()).digest()
+            found[table] = hashlib.sha256(f"{table}\n{text}\n{self._stored}".encode()).digest()
         return found
 
     def _require(self, reading: Transaction, tables: Sequence[str]) -> None:
         """Raise 702 unless this transaction reads the approved contents of these tables."""
         if not self.signature.pinned:
             return
-        same = stored_again(reading, self._shown.stored)
+        same = stored_again(reading, self._stored)
         if not same or any(self.signature.pinned[t] != h for t, h in self._hashes(reading, tables).items()):
             self._moved = True
             raise error(702, TEXTS[702])

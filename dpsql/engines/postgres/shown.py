@@ -1,23 +1,23 @@
-"""Relations that a statement is shown of a PostgreSQL database: one a declared table, with the declared columns and types.
+"""Relations that a statement is shown of a PostgreSQL database: see engines/shown.py.
 
-They are queries in WITH, since nothing may be written there. A value that does not fit its declared type is NULL, as with every engine;
-and a date or timestamp outside of the years 1 to 9999 that is not infinite, since the engines' calendars have other ends.
+A date or timestamp outside of the years 1 to 9999 that is not infinite is NULL, since the engines' calendars have other ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import SqlType, parse_type
+from dpsql.engines.dialects.words import DialectWords
 from dpsql.engines.postgres.server import Transaction
 from dpsql.engines.postgres.words import WORDS
+from dpsql.engines.shown import ShownTables, shown
 from dpsql.engines.writing import name as quoted
-from dpsql.engines.writing import raise_all, text, too_long, unfit
+from dpsql.engines.writing import raise_all, text
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.mistakes import printable, suggestion
-from dpsql.schema.model import ROW, UNIT_COLUMN, Column, Schema, Table, with_unit
+from dpsql.schema.model import Schema, Table
 
 PUBLIC = "public"
 _TABLES = """SELECT n.nspname::text, c.relname::text, c.relkind::text
@@ -57,38 +57,6 @@ class StoredTable:
         return f"{quoted(self.schema)}.{quoted(self.table)}"
 
 
-@dataclass(frozen=True, slots=True)
-class ShownTables:
-    """Queries of all that is shown, by the names of their relations.
-
-    tables   with all columns, those of public tables too
-    needs    by relation the tables that it reads
-    hashes   by table its count and keyed row hashes, in one query
-    """
-
-    tables: tuple[Table, ...]
-    queries: Mapping[str, str]
-    needs: Mapping[str, tuple[str, ...]]
-    hashes: Mapping[str, str]
-    stored: tuple[StoredTable, ...]
-
-    def asked(self, sql: str, bound: Sequence[PublicTable] = ()) -> str:
-        """A question with the relations that it reads."""
-        held = {table.name.lower() for table in bound}
-        parts = [f"{WORDS.name(table.name)} AS MATERIALIZED ({values(table)})" for table in bound]
-        parts += [
-            f"{WORDS.name(relation)} AS NOT MATERIALIZED ({query})"
-            for relation, query in self.queries.items()
-            if relation.lower() not in held
-        ]
-        return f'WITH {", ".join(parts)} SELECT * FROM ({sql}) AS "dpsql answer"'
-
-    def read(self, sql: str) -> list[str]:
-        """The tables that a question may read: those on the way to the unit too."""
-        named = (table for relation, tables in self.needs.items() if WORDS.name(relation) in sql for table in tables)
-        return list(dict.fromkeys(named))
-
-
 def listed(reading: Transaction) -> list[StoredTable]:
     """Every table of the database."""
     return _described(reading, [(str(s), str(t)) for s, t, _ in reading.rows(_TABLES)])
@@ -109,30 +77,15 @@ def stored_again(reading: Transaction, known: Sequence[StoredTable]) -> bool:
     return _described(reading, [(one.schema, one.table) for one in known]) == list(known)
 
 
-def show(reading: Transaction, schema: Schema) -> ShownTables:
-    """The declared tables. Raises 707, 804 with everything that is wrong."""
+def show(reading: Transaction, schema: Schema) -> tuple[ShownTables, tuple[StoredTable, ...]]:
+    """The declared tables, and what the database holds of them. Raises 707, 804 with everything that is wrong."""
     tables = [(str(s), str(t)) for s, t, _ in reading.rows(_TABLES)]
     places = {table.name: _place(table.source, tables) for table in schema.tables}
     raise_all(707, [_missing(t, tables) for t in schema.tables if places[t.name] is None])
     found = _described(reading, [place for place in places.values() if place is not None])
     held = {(one.schema, one.table): one for one in found}
-    parts = [(t, held[places[t.name] or ("", "")]) for t in schema.tables]
-    whole = [(_public(t, s) if t.public else t, s) for t, s in parts]
-    raise_all(804, [line for t, s in whole for line in _unfit(t, s)])
-    queries = {t.name: _query(t, s) for t, s in whole}
-    needs: dict[str, tuple[str, ...]] = {t.name: (t.name,) for t, _ in whole}
-    for table, one in whole:
-        if not table.public:
-            queries[unfit(table)], needs[unfit(table)] = _alien(table, one), (table.name,)
-        if not table.public and any(c.is_cut for c in table.columns):
-            queries[too_long(table)], needs[too_long(table)] = _long(table, one), (table.name,)
-        if not table.public and schema.privacy.unit != ROW and schema.unit_column(table) is None:
-            view = with_unit(table.name)
-            queries[view] = _with_unit(schema, table)
-            needs[view] = (table.name, *(r.table for r in schema.path_to_unit(table)))
-    return ShownTables(
-        tuple(t for t, _ in whole), queries, needs, {t.name: _hashed(t, s) for t, s in whole}, tuple(found)
-    )
+    stored = {name: held[place] for name, place in places.items() if place is not None}
+    return shown(_Showing(), schema, stored), tuple(found)
 
 
 def _place(source: str, tables: list[tuple[str, str]]) -> tuple[str, str] | None:
@@ -163,79 +116,24 @@ def computable(stored: str) -> SqlType | None:
     return SqlType("VARCHAR") if stored == "enum" or stored.startswith("character varying") else None
 
 
-def _public(table: Table, stored: StoredTable) -> Table:
-    columns = ((name, computable(sqltype)) for name, sqltype in stored.columns)
-    return replace(table, columns=tuple(Column(n, t, UNBOUNDED, True, "") for n, t in columns if t is not None))
+class _Showing:
+    """See ShowingWords."""
 
+    words: DialectWords = WORDS
 
-def _unfit(table: Table, stored: StoredTable) -> Iterator[str]:
-    types = {name.lower(): sqltype for name, sqltype in stored.columns}
-    where = f"table {printable(table.name)}"
-    if not table.columns:
-        yield f"{where}: has no column of a type that dpsql computes with"
-    for key in table.key:
-        if table.public and table.column(key) is None:
-            yield f"{where}: key names {printable(key)}, which it does not have"
-    for column in table.columns:
-        held = types.get(column.name.lower())
-        if held is None:
-            yield f"{where}: has no column {printable(column.name)}; {suggestion(column.name, [n for n, _ in stored.columns])}"
-        elif _typed("x", held, column.sqltype) is None:
-            yield f"{where}: column {printable(column.name)} is stored as {held}; declare another type than {column.sqltype}"
+    def computable(self, stored: str) -> SqlType | None:
+        return computable(stored)
 
+    def typed(self, value: str, stored: str, target: SqlType) -> str | None:
+        return _typed(value, stored, target)
 
-def _query(table: Table, stored: StoredTable) -> str:
-    names = {name.lower(): (name, sqltype) for name, sqltype in stored.columns}
-    items = []
-    for column in table.columns:
-        value = _typed(quoted(names[column.name.lower()][0]), names[column.name.lower()][1], column.sqltype)
-        assert value is not None
-        if column.is_cut and not table.public:
-            value = f"CASE WHEN length({value}) > {column.longest} THEN NULL ELSE {value} END"
-        items.append(f"{value} AS {WORDS.name(column.name)}")
-    return f"SELECT {', '.join(items)} FROM {stored.relation}"
-
-
-def _long(table: Table, stored: StoredTable) -> str:
-    names = {name.lower(): (name, sqltype) for name, sqltype in stored.columns}
-    items = []
-    for column in (c for c in table.columns if c.is_cut):
-        value = _typed(quoted(names[column.name.lower()][0]), names[column.name.lower()][1], column.sqltype)
-        items.append(f"coalesce(length({value}) > {column.longest}, false) AS {WORDS.name(column.name)}")
-    return f"SELECT {', '.join(items)} FROM {stored.relation}"
-
-
-def _alien(table: Table, stored: StoredTable) -> str:
-    names = {name.lower(): (name, sqltype) for name, sqltype in stored.columns}
-    items = []
-    for column in table.columns:
-        held, sqltype = names[column.name.lower()]
-        lost = f"{quoted(held)} IS NOT NULL AND {_typed(quoted(held), sqltype, column.sqltype)} IS NULL"
-        items.append(f"count(*) FILTER (WHERE {lost}) AS {WORDS.name(column.name)}")
-    return f"SELECT {', '.join(items)} FROM {stored.relation}"
-
-
-def _with_unit(schema: Schema, table: Table) -> str:
-    """A table with the unit's value as its last column, by the references up to it; a row that reaches none does not appear."""
-    path = schema.path_to_unit(table)
-    joined, here = f"{WORDS.name(table.name)} AS t0", "t0"
-    for i, reference in enumerate(path[:-1], start=1):
-        on = " AND ".join(f"{here}.{WORDS.name(c)} = t{i}.{WORDS.name(target)}" for c, target in reference.pairs)
-        joined, here = f"{joined} JOIN {WORDS.name(reference.table)} AS t{i} ON {on}", f"t{i}"
-    items = [f"t0.{WORDS.name(c.name)}" for c in table.columns]
-    return f"SELECT {', '.join(items)}, {here}.{WORDS.name(path[-1].columns[0])} AS {WORDS.name(UNIT_COLUMN)} FROM {joined}"
-
-
-def _hashed(table: Table, stored: StoredTable) -> str:
-    """Count and sums of keyed row hashes, whatever the order of rows: 128 bits of each.
-
-    Why  without the key nobody finds other rows with these sums
-    """
-    declared = {c.name.lower() for c in table.columns}
-    columns = ", ".join(quoted(name) for name, _ in stored.columns if name.lower() in declared)
-    row = f'md5((SELECT "rows" FROM pg_temp."dpsql secret") || ROW({columns})::text)'
-    halves = ", ".join(f"coalesce(sum(('x' || substr(h, {place}, 16))::bit(64)::bigint), 0)::text" for place in (1, 17))
-    return f"SELECT count(*)::text, {halves} FROM (SELECT {row} AS h FROM {stored.relation}) AS hashed"
+    def hashed(self, relation: str, columns: list[str]) -> str:
+        """128 bits of each row."""
+        row = f'md5((SELECT "rows" FROM pg_temp."dpsql secret") || ROW({", ".join(columns)})::text)'
+        halves = ", ".join(
+            f"coalesce(sum(('x' || substr(h, {place}, 16))::bit(64)::bigint), 0)::text" for place in (1, 17)
+        )
+        return f"SELECT count(*)::text, {halves} FROM (SELECT {row} AS h FROM {relation}) AS hashed"
 
 
 def _typed(value: str, stored: str, target: SqlType) -> str | None:

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
@@ -15,10 +15,12 @@ from dpsql.core.cancellation import require_process
 from dpsql.core.errors import Error, error
 from dpsql.engines.base import ExactTable, integers, key_column
 from dpsql.engines.served import TEXTS, Rows, ServedEngine, told
+from dpsql.engines.shown import shown
 from dpsql.engines.signature import NO_LENGTHS, Digests, Lengths
-from dpsql.engines.spark import arrow, shown
+from dpsql.engines.spark import arrow
 from dpsql.engines.spark.dialect import DIALECT, SparkDialect
 from dpsql.engines.spark.server import SECRETS, ConnectServer, address
+from dpsql.engines.spark.shown import ShowingFiles, of_owner
 from dpsql.engines.spark.stored import Opened, opened
 from dpsql.engines.spark.words import WORDS
 from dpsql.plan.tables import PublicTable
@@ -70,7 +72,7 @@ class SparkEngine(ServedEngine):
         self._server = ConnectServer(schema.source)
         try:
             self._stored: Opened = self._walled(lambda: opened(self._server, address(schema.source), schema), 707)
-            self._shown = self._walled(lambda: shown.show(schema, self._stored.tables), 707)
+            self._shown = self._walled(lambda: shown(ShowingFiles(), schema, self._stored.tables), 707)
         except BaseException:
             self.close()
             raise
@@ -96,7 +98,7 @@ class SparkEngine(ServedEngine):
             with ExitStack() as stack:
                 held = {table.name: stack.enter_context(self._server.held(arrow.table(table))) for table in bound}
                 held[SECRETS] = self._server.kept(arrow.secrets(cut, ""), cut)
-                found = self._server.batches(self._shown.asked(sql, held))
+                found = self._server.batches(self._asked(sql, held))
             if found.num_columns != keys + sums:
                 raise error(901, "a result does not have the columns that were planned")
             self._require()
@@ -107,12 +109,16 @@ class SparkEngine(ServedEngine):
 
     def owner_rows(self, sql: str) -> Rows:
         def read() -> Rows:
-            rows = self._server.rows(self._shown.asked(shown.of_owner(sql), {}))
+            rows = self._server.rows(self._asked(of_owner(sql), {}))
             if self._limited:
                 self._require()
             return [tuple(map(arrow.plain, row)) for row in rows]
 
         return self._walled(read, 707)
+
+    def _asked(self, sql: str, held: Mapping[str, str]) -> str:
+        """A question; held: by name of a relation the view of the session that it stands for."""
+        return self._shown.asked(sql, {name: f"SELECT * FROM {WORDS.name(view)}" for name, view in held.items()})
 
     @property
     def is_pinned(self) -> bool:
@@ -129,7 +135,7 @@ class SparkEngine(ServedEngine):
         def read() -> dict[str, bytes]:
             found, secrets = {}, self._server.kept(arrow.secrets("", key), f" {key}")
             for table, query in self._shown.hashes.items():
-                (row,) = self._server.rows(self._shown.asked(query, {SECRETS: secrets}))
+                (row,) = self._server.rows(self._asked(query, {SECRETS: secrets}))
                 stored = self._stored.tables[table].columns
                 found[table] = hashlib.sha256(f"{table}\n{tuple(map(str, row))}\n{stored}".encode()).digest()
             self._require()
