@@ -37,7 +37,7 @@ QUESTIONS = (
     WHERE l_shipmode = 'AIR' GROUP BY c_mktsegment""",
 )
 SCHEMA = """[dataset]
-name = "tpch"
+name = "tpch_{name}"
 source = "{source}"
 
 [privacy]
@@ -113,7 +113,7 @@ def load(folder: Path, scale: str) -> None:
 def written(folder: Path, name: str, source: str) -> Path:
     """The path of a schema over the tables, approved with a new ledger beside it."""
     schema = folder / f"{name}.toml"
-    text = SCHEMA.format(source=source)
+    text = SCHEMA.format(name=name, source=source)
     for table in ("customer", "orders", "lineitem"):
         text = text.replace(f'source = "{table}"', f'source = "{table}/{table}.parquet"')
     schema.write_text(text)
@@ -126,7 +126,7 @@ def written(folder: Path, name: str, source: str) -> Path:
 def show(name: str, schema: Path, sql: str) -> None:
     with closing(dpsql.connect(schema)) as connection:
         begun = time.perf_counter()
-        rows = connection.execute(f"/* dpsql: epsilon=1 */ {sql}").fetchall()
+        rows = connection.execute(f"/* dpsql: epsilon=0.5 */ {sql}").fetchall()
         print(f"{name:7} {time.perf_counter() - begun:6.2f} s  {sorted(rows)}", flush=True)
 
 
