@@ -9,7 +9,7 @@ the released keys themselves: never the engine's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -29,6 +29,9 @@ from dpsql.plan.tables import KeyValue, NoisyTable, PublicTable
 
 Columns = tuple[Column[KeyValue], ...]
 Sums = tuple[Column[int], ...]
+
+Group = tuple[KeyValue, ...]
+"""The keys of one group."""
 
 KeyTables = Mapping[str, Columns]
 """The columns of input tables that list group keys, by name."""
@@ -52,17 +55,74 @@ def release(
     Loss       the release's own; charged before this is called
     """
     asked = compiled.release
-    keys, sums = _sums(compiled, exact, matchings)
-    if asked.selection is None:
-        keys, sums = _fill(asked, keys, sums, lists or {})
-        groups = len(keys[0]) if keys else 1
-        cells = tuple(c for i in range(len(asked.measures)) for c in _noisy(asked, i, sums, noise))
-        noisy = NoisyTable(() if asked.is_cube else keys, cells, groups)
-    else:
-        noisy = _select(asked, keys, sums, noise, lists or {})
+    keys, sums = _all_sums(compiled, exact, lists or {}, matchings)
+    noisy = _drawn(asked, keys, sums, noise, lists or {})
     if asked.chosen:
-        noisy = NoisyTable(noisy.keys, (*noisy.cells, *_chosen(compiled, noisy, noise, histograms)), noisy.groups)
+        found = _histograms(compiled, noisy, histograms)
+        noisy = NoisyTable(noisy.keys, (*noisy.cells, *_chosen(compiled, found, noise)), noisy.groups)
     return suppressed(asked, noisy)
+
+
+def repeated(
+    compiled: CompiledRelease,
+    exact: ExactTable | None,
+    noise: NoiseSource,
+    times: int,
+    only: Container[Group] | None = None,
+    histograms: Sequence[ExactTable] = (),
+    matchings: Sequence[ExactTable] = (),
+) -> dict[Group, list[Column[int | None]]]:
+    """Many releases of one table at once, for the audit of what is drawn: of each group its cells, NULL where it is not shown.
+
+    only    the groups that are looked at; None: all
+
+    Why     the number of a release stands beside the group keys: the noise of many groups is one vector, and so is that of one group
+            many times. What people left in the data must never come here: no charge pays for more than one release
+    """
+    asked = compiled.release
+    keys, sums = _all_sums(compiled, exact, {}, matchings)
+    groups: list[Group] = list(zip(*map(Column.tolist, keys), strict=True)) if keys else [()]
+    chosen = [i for i, group in enumerate(groups) if only is None or group in only]
+    rows = np.repeat(np.array(chosen, dtype=np.intp), times)
+    number: Column[KeyValue] = Column(np.tile(np.arange(times), len(chosen)))
+    noisy = _drawn(asked, (*(c.take(rows) for c in keys), number), tuple(c.take(rows) for c in sums), noise, {})
+    place = {groups[i]: n for n, i in enumerate(chosen)}
+    *shown, turn = (Column.of(column).tolist() for column in noisy.keys)
+    of = np.array([place[group] for group in zip(*shown, strict=True)] if shown else [0] * len(turn), dtype=np.intp)
+    cells = list(noisy.cells)
+    if asked.chosen:
+        once = NoisyTable(tuple(column.take(np.array(chosen, dtype=np.intp)) for column in keys), (), len(chosen))
+        each = {name: [one[i] for i in of.tolist()] for name, one in _histograms(compiled, once, histograms).items()}
+        cells += _chosen(compiled, each, noise)
+    at = of * times + np.asarray(turn, dtype=np.intp)
+    placed = [_placed(column, at, len(chosen) * times) for column in cells]
+    return {group: [column[n * times : (n + 1) * times] for column in placed] for group, n in place.items()}
+
+
+def _placed(column: Sequence[int | None], at: Places, size: int) -> Column[int | None]:
+    """The values at their places among `size`, and NULL elsewhere."""
+    known = Column.of(column)
+    values = np.zeros(size, dtype=known.values.dtype)
+    values[at] = known.values
+    nulls = np.ones(size, dtype=np.bool_)
+    nulls[at] = known.nulls if known.nulls is not None else False
+    return Column(values, nulls)
+
+
+def _all_sums(
+    compiled: CompiledRelease, exact: ExactTable | None, lists: KeyTables, matchings: Sequence[ExactTable]
+) -> tuple[Columns, Sums]:
+    """Keys and sums of the groups that may be released: of declared keys all of them."""
+    keys, sums = _sums(compiled, exact, matchings)
+    return _fill(compiled.release, keys, sums, lists) if compiled.release.selection is None else (keys, sums)
+
+
+def _drawn(asked: Release, keys: Columns, sums: Sums, noise: NoiseSource, lists: KeyTables) -> NoisyTable:
+    """The sums with their noise, of groups that are selected where keys are private."""
+    if asked.selection is not None:
+        return _select(asked, keys, sums, noise, lists)
+    cells = tuple(c for i in range(len(asked.measures)) for c in _noisy(asked, i, sums, noise))
+    return NoisyTable(() if asked.is_cube else keys, cells, len(keys[0]) if keys else 1)
 
 
 def _sums(compiled: CompiledRelease, exact: ExactTable | None, matchings: Sequence[ExactTable]) -> tuple[Columns, Sums]:
@@ -103,14 +163,18 @@ def _taken(exact: ExactTable) -> dict[tuple[KeyValue, ...], int]:
     }
 
 
-def _chosen(
-    compiled: CompiledRelease, noisy: NoisyTable, noise: NoiseSource, histograms: Sequence[ExactTable]
-) -> list[list[int]]:
-    """Values selected from the histograms, for the groups that are shown."""
-    groups = {
+def _histograms(
+    compiled: CompiledRelease, noisy: NoisyTable, histograms: Sequence[ExactTable]
+) -> dict[Hashable, list[Counts]]:
+    """The histograms by their identities, for the groups that are shown."""
+    return {
         part.histogram.identity: _by_group(noisy, exact, part.sums > 1) if part.valued else _scores(noisy, exact)
         for part, exact in zip(compiled.histograms, histograms, strict=True)
     }
+
+
+def _chosen(compiled: CompiledRelease, groups: Mapping[Hashable, list[Counts]], noise: NoiseSource) -> list[list[int]]:
+    """Values selected from the histograms."""
     return [
         cell
         for part in compiled.release.chosen

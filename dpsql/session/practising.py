@@ -48,7 +48,7 @@ def practice(schema: Schema, ledger: Ledger, folder: Path) -> Path:
                 802, f"the folder {folder} {what}", hint="name a new one: dpsql practice SCHEMA FOLDER"
             ) from None
         with closing(sample_units(dataset, Identities(dataset.schema).whole, {})) as units:
-            _write(dataset, units, folder / FILE)
+            write_invented(dataset, units, folder / FILE, int(people(dataset.schema)))
     path = folder / SCHEMA
     path.write_text(f"{_HEAD}\n{to_toml(_for_practice(dataset.schema))}")
     return path
@@ -62,12 +62,16 @@ _HEAD = """\
 
 def _for_practice(schema: Schema) -> Schema:
     """The same declarations over the invented tables, for anybody, with a total that does not end."""
+    return over_invented(replace(schema, privacy=_endless(schema.privacy)), FILE)
+
+
+def over_invented(schema: Schema, source: str) -> Schema:
+    """The same declarations over invented tables, for anybody."""
     tables = tuple(replace(_without_periods(table), source=table.name) for table in schema.tables)
     return replace(
         schema,
-        source=FILE,
+        source=source,
         ledger=None,
-        privacy=_endless(schema.privacy),
         tables=tables,
         analysts=None,
         roles=(),
@@ -92,9 +96,8 @@ def _endless(privacy: Privacy) -> Privacy:
     return replace(privacy, budget=PLENTY, accounting=accounting, window=None, partition=None)
 
 
-def _write(dataset: Dataset, units: SampleUnits, file: Path) -> None:
-    """Write the tables into a DuckDB file; of people no more than are declared."""
-    most = int(people(dataset.schema))
+def write_invented(dataset: Dataset, units: SampleUnits, file: Path, most: int) -> None:
+    """Write the tables into a DuckDB file, with so many people at most."""
     with closing(duckdb.connect(str(file))) as connection:
         for table in dataset.schema.tables:
             shown = table.name if table.public else with_unit(table.name)

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dpsql.mechanisms.lower_bound import eps_lower, rate_above, rate_below
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import open_session
-from tests.noise.eps_lower import eps_lower, rate_above, rate_below
 
 GROUPS, RUNS, FEW = 1000, 100, 8
 ALPHA = 1e-9

@@ -23,8 +23,8 @@ from scipy.stats import chi2_contingency
 from dpsql.core.errors import InternalError
 from dpsql.mechanisms import exact_choice
 from dpsql.mechanisms.exact_choice import Integers, Kind, below, choose
+from dpsql.mechanisms.lower_bound import eps_lower
 from dpsql.mechanisms.source import SystemNoise
-from tests.noise.eps_lower import eps_lower
 from tests.noise.goodness import Above, p_value
 from tests.support.cases import some
 

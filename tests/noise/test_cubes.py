@@ -20,12 +20,12 @@ from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import DOUBLE
 from dpsql.mechanisms import helmert
 from dpsql.mechanisms.cube_noise import GroupsOff, RoundedGaussian
+from dpsql.mechanisms.lower_bound import eps_lower
 from dpsql.mechanisms.reach import largest_rho
 from dpsql.mechanisms.residual import Residual, Weights, read_off, residual, subsets
 from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.mechanisms.summed import SummedLaplace, of_total
-from tests.noise.eps_lower import eps_lower
 from tests.noise.test_reused_error_bars import term
 
 SHAPE = (3, 2)

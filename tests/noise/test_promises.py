@@ -15,9 +15,9 @@ from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.lower_bound import eps_lower, rate_above
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.mechanisms.threshold import release, threshold
-from tests.noise.eps_lower import eps_lower, rate_above
 
 ALPHA = 1e-9
 RUNS = 100_000

@@ -22,9 +22,9 @@ from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BOOLEAN, SqlType
 from dpsql.expressions.scalar import column
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.lower_bound import eps_lower
 from dpsql.mechanisms.randomized_response import RandomizedResponse
 from dpsql.mechanisms.source import SystemNoise
-from tests.noise.eps_lower import eps_lower
 from tests.noise.goodness import p_value
 from tests.support.trees import X
 

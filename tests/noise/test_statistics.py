@@ -34,12 +34,12 @@ from dpsql.expressions.scalar import column
 from dpsql.mechanisms import exact_choice
 from dpsql.mechanisms.exact_choice import Integers, Kind
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.lower_bound import eps_lower
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.schema.toml import read_schema
-from tests.noise.eps_lower import eps_lower
 from tests.noise.goodness import Above, laplace_above, p_value
 from tests.support.noise import ZeroNoise
 from tests.support.planning import compile_statement

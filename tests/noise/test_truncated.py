@@ -20,11 +20,11 @@ from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
+from dpsql.mechanisms.lower_bound import eps_lower, rate_above
 from dpsql.mechanisms.rounding import drawn_scale
 from dpsql.mechanisms.source import MOST_BY_OPENDP, SystemNoise
 from dpsql.mechanisms.threshold import delta_per_group, release, threshold
 from dpsql.mechanisms.truncated import TruncatedLaplace
-from tests.noise.eps_lower import eps_lower, rate_above
 from tests.noise.goodness import Above, dependence, p_value
 from tests.support.cases import some
 

@@ -16,7 +16,7 @@ from dpsql.clients.cli.complaints import FAILED, INTERRUPTED, complain
 from dpsql.clients.terminal.show import MODES
 
 OPTIONS = ("--accuracy", "--analyst", "--help", "--ledger", "--mode", "--no-status", "--status", "--version", "--yes")
-VERBS = ("init", "check", "tune", "workload", "practice", "refresh", "budget", "guard")
+VERBS = ("init", "check", "tune", "workload", "practice", "audit", "refresh", "budget", "guard")
 SERVING = ("serve", "user")
 HELPING = ("help", "completion")
 EPILOG = """without -c and -f, statements are read from standard input; in a terminal, a session opens.
@@ -34,6 +34,8 @@ owner's verbs:
                         --epsilon E is the price of all of them, and --yes buys them
   dpsql practice SCHEMA [FOLDER]
                         write invented data, from the declarations alone, and a schema whose budget does not end, to try statements on
+  dpsql audit SCHEMA    lower bounds of what statements lose, beside what they claim; exit code 1 where one is above its claim:
+                        -f FILE or -c SQL names them, else a few over each table; on invented tables, nothing is charged
   dpsql refresh SCHEMA  approve data that changed, and verify what is new; says nothing where nothing is (for a timetable);
                         --dry-run says beforehand what that makes stored statements cost
   dpsql budget SCHEMA   what is spent and what is left; --json prints all of it, --plot draws it over time;

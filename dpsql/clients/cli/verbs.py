@@ -1,4 +1,4 @@
-"""The owner's verbs of the command line: init, check, tune, workload, practice, refresh, budget and guard."""
+"""The owner's verbs of the command line: init, check, tune, workload, practice, audit, refresh, budget and guard."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ _DESCRIPTIONS = {
     "tune": "Show how exact statements are at several prices, how many fit, and what the limits cut. For the owner's eyes.",
     "workload": "Find the cubes that answer statements which come again and again, and buy them on yes.",
     "practice": "Write invented data, from the declarations alone, and a schema for it whose budget does not end.",
+    "audit": "Bound from below what statements lose, drawn many times on invented neighbours, beside what they claim. Nothing is charged.",
     "refresh": "Approve data that changed, and verify the tables that did; shows no facts, and nothing where nothing changed.",
     "budget": "Show what is spent, by whom, and what is left.",
     "guard": "Show what the guard remembers of charged statements, and let it forget some.",
@@ -43,6 +44,8 @@ def run(verb: str, given: Sequence[str]) -> int:
         _show_failures(options)
     elif verb == "workload":
         _work(options)
+    elif verb == "audit":
+        return _audit(options)
     elif text := _report(verb, options):
         _print(text)
     return 0
@@ -80,8 +83,11 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
         parser.add_argument(
             "folder", metavar="FOLDER", nargs="?", help="a new folder; NAME-practice where none is given"
         )
-    if verb in ("tune", "workload"):
+    if verb in ("tune", "workload", "audit"):
         _add_statements(parser, verb)
+    if verb == "audit":
+        drawn = "draws of each release on each of two databases (100000)"
+        parser.add_argument("--releases", metavar="N", type=_count, default=100_000, help=drawn)
     if verb == "tune":
         drawn = "draw the errors over the price: a .png, .svg or .pdf; needs the extra dpsql[examples]"
         parser.add_argument("--plot", metavar="FILE", help=drawn)
@@ -90,7 +96,7 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
         parser.add_argument("--dry-run", action="store_true", help=dry)
         again = "take these closed periods from the source again, such as 2025-03,2025-04, or all: what is stored of them is asked anew"
         parser.add_argument("--revise", metavar="PERIODS", help=again)
-    if verb in ("budget", "refresh", "tune"):
+    if verb in ("audit", "budget", "refresh", "tune"):
         parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     if verb == "budget":
         failed = "show the statements that failed after they were charged, and let analysts ask again"
@@ -131,6 +137,18 @@ def _work(options: argparse.Namespace) -> None:
         for cube in report.cubes:
             receipt = session.execute(cube.sql).receipt
             _print(f"{cube.name}: {'stored already, free' if receipt.id is None else f'bought, charge {receipt.id}'}")
+
+
+def _audit(options: argparse.Namespace) -> int:
+    """Print what statements can be seen to lose; 1 where one loses more than it claims."""
+    from dpsql.clients.terminal.progress import progress
+    from dpsql.session.auditing import audit
+
+    schema = read_schema(options.target)
+    with closing(_opened(schema, options)) as ledger, progress(sys.stderr) as told:
+        report = audit(schema, ledger, _statements(options), options.releases, told)
+    _print(report.json if options.json else str(report))
+    return 1 if report.exceeds else 0
 
 
 def _agreed() -> bool:
@@ -294,6 +312,13 @@ def _price(text: str) -> Fraction:
     if not 0 < found < 10**9:
         raise argparse.ArgumentTypeError(f"{text!r} is no epsilon; write a number above 0, such as 0.5")
     return found
+
+
+def _count(text: str) -> int:
+    """A number of releases."""
+    if not text.isdecimal() or not 1000 <= int(text) <= 10**7:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of releases; write one from 1000 to 10000000")
+    return int(text)
 
 
 def _check(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> CheckReport:

@@ -1,0 +1,361 @@
+"""auditing: for the owner, how much statements can be seen to lose, beside what they claim. Nothing is charged, and no statement is
+asked of the data: they run on invented tables (neighbouring.py) that differ in one unit.
+
+A statement is planned once and the engine runs once on each database; then its releases are drawn, many as one vector each, by the
+release stage that draws an analyst's. A bound above the claim is a fault of dpsql, of the engine or of the noise, but for a chance that
+is stated. A bound below it proves nothing: it is what one pair of databases and so many releases show.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import exp, sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from dpsql.accounting.ledger import Ledger
+from dpsql.core.columns import Column
+from dpsql.core.domains import Categories, Interval, Unbounded
+from dpsql.core.errors import Error, error
+from dpsql.core.escaping import harmless, harmless_json
+from dpsql.core.loss import EpsilonDelta, PrivacyLoss
+from dpsql.dataset.opening import Dataset, open_dataset, sandbox_memory
+from dpsql.engines.base import ExactTable
+from dpsql.mechanisms.lower_bound import Outputs, eps_lower_of_vectors
+from dpsql.mechanisms.source import NoiseSource, SystemNoise
+from dpsql.plan.compiled import Compiled, CompiledRelease
+from dpsql.planner.measure import Identities
+from dpsql.planner.parse import Query, parse
+from dpsql.planner.planning import bound, calibrate
+from dpsql.planner.qualified import in_main
+from dpsql.planner.resolve import resolve
+from dpsql.planner.total import Texts
+from dpsql.postprocess.declared import DeclaredTables
+from dpsql.postprocess.sandbox import Sandbox
+from dpsql.release.noisy import Group, repeated
+from dpsql.schema.model import Schema, Table
+from dpsql.session.neighbouring import Neighbours
+
+EPSILON = Fraction(1)
+DELTA = Fraction(1, 100)
+"""Of the price of an audited statement, and of the claim of Gaussian noise: smaller ones are not seen in so many releases."""
+RELEASES = 100_000
+CHOSEN = 10_000
+"""Of what is chosen from a histogram, which is drawn one by one."""
+ALPHA = 1e-9
+"""The chance that a release is called one that exceeds its claim though it keeps it."""
+PILOT_CELLS = 200_000
+MOST_PILOTS = 4000
+MOST_GROUPS = 6
+_PILOT_ALPHA = 0.01
+_TABLES = 3
+_TOTAL = EpsilonDelta(Fraction(20), Fraction(1, 2))
+_CUT = "0" * 64
+
+Cells = Mapping[Group, list[Column[int | None]]]
+Runs = list[tuple[Dataset, Dataset]]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedRelease:
+    """One release of a statement.
+
+    mechanisms  of its parts, in words
+    claimed     what it is charged as, at a delta that can be measured
+    bound       [nats] below what it loses, with confidence 1 - ALPHA
+    releases    number of draws on each database
+    seconds     [s] wall time of all of it
+    """
+
+    name: str
+    mechanisms: tuple[str, ...]
+    claimed: EpsilonDelta
+    bound: float
+    releases: int
+    seconds: float
+
+    @property
+    def exceeds(self) -> bool:
+        return self.bound > self.claimed.epsilon
+
+    @property
+    def verdict(self) -> str:
+        if self.exceeds:
+            return "EXCEEDS its claim"
+        return "within its claim" if self.bound else "within its claim: nothing was seen"
+
+    def __str__(self) -> str:
+        delta = f", delta {float(self.claimed.delta):.3g}" if self.claimed.delta else ""
+        claimed = f"claimed epsilon {float(self.claimed.epsilon):.3g}{delta}"
+        return f"{claimed}; at least {self.bound:.3g}; {self.verdict}; {self.releases:,} releases, {self.seconds:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedStatement:
+    """A statement with its releases, or the reason why it has none."""
+
+    sql: str
+    releases: tuple[AuditedRelease, ...]
+    refused: str = ""
+
+    def __str__(self) -> str:
+        lines = [" ".join(self.sql.split())]
+        for one in self.releases:
+            lines += [f"  {'; '.join(dict.fromkeys(one.mechanisms))}", f"    {one}"]
+        if not self.releases:
+            lines.append(f"  refused: {self.refused}" if self.refused else "  free: nothing of people is released")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """Findings of `audit`; str() is the text for the owner. Nothing in it is private."""
+
+    statements: tuple[AuditedStatement, ...]
+
+    @property
+    def releases(self) -> list[AuditedRelease]:
+        return [release for one in self.statements for release in one.releases]
+
+    @property
+    def exceeds(self) -> bool:
+        return any(one.exceeds for one in self.releases)
+
+    def __str__(self) -> str:
+        alarm = ALPHA * len(self.releases)
+        last = f"confidence {100 * (1 - ALPHA):.7f} % for each bound; a false alarm among all with a chance of at most {alarm:.0e}"
+        return harmless("\n\n".join([*map(str, self.statements), last]), kept="\n")
+
+    @property
+    def json(self) -> str:
+        found = [
+            {
+                "sql": one.sql,
+                "refused": one.refused or None,
+                "releases": [
+                    {
+                        "mechanisms": each.mechanisms,
+                        "claimed": {"epsilon": float(each.claimed.epsilon), "delta": float(each.claimed.delta)},
+                        "bound": each.bound,
+                        "exceeds": each.exceeds,
+                        "releases": each.releases,
+                        "seconds": each.seconds,
+                    }
+                    for each in one.releases
+                ],
+            }
+            for one in self.statements
+        ]
+        return harmless_json(json.dumps({"alpha": ALPHA, "statements": found}, indent=2, ensure_ascii=False), kept="\n")
+
+
+def audit(
+    schema: Schema,
+    ledger: Ledger,
+    statements: Sequence[str] = (),
+    releases: int = RELEASES,
+    told: Callable[[str, int, int], None] = lambda step, done, total: None,
+    noise: NoiseSource | None = None,
+) -> AuditReport:
+    """Draw statements many times on two neighbouring invented databases, and bound what they lose.
+
+    statements  SELECTs; none: a few over each private table
+    releases    number of draws on each database; of what is chosen from a histogram CHOSEN at most
+    told        is called with each step that begins, the steps that are done, and all of them
+    noise       tests alone pass one
+
+    Raises 708 where the data is not approved.
+    """
+    with closing(open_dataset(schema, ledger, approve=schema.analysts is None)) as dataset:
+        asked = tuple(statements) or tuple(usual_statements(dataset.schema))
+        with Neighbours(dataset, with_audited_price(dataset.schema)).opened() as pairs:
+            found = []
+            for i, sql in enumerate(asked):
+                told(f"statement {i + 1}", i, len(asked))
+                found.append(audited(sql, pairs, releases, noise or SystemNoise()))
+    return AuditReport(tuple(found))
+
+
+def with_audited_price(schema: Schema) -> Schema:
+    """The same declarations with a price at which a loss can be measured, and a total that holds it."""
+    price = EpsilonDelta(EPSILON, DELTA)
+    privacy = replace(schema.privacy, budget=_TOTAL, query=price, caps=price, least=None, partition=None, window=None)
+    return replace(schema, privacy=privacy)
+
+
+def usual_statements(schema: Schema) -> Iterator[str]:
+    """A few over each of the first private tables: counts, sums, averages, choices, groups, both kinds of noise."""
+    for table in [table for table in schema.tables if not table.public][:_TABLES]:
+        yield f"SELECT COUNT(*) FROM {_name(table.name)}"
+        yield from _of_columns(table)
+
+
+def _of_columns(table: Table) -> Iterator[str]:
+    own = _name(table.name)
+    held = {*table.key, *(c for reference in table.references for c in reference.columns)}
+    for column in [c for c in table.columns if isinstance(c.domain, Interval) and c.sqltype.is_number][:1]:
+        value = _name(column.name)
+        yield f"SELECT COUNT(*), SUM({value}), AVG({value}) FROM {own}"
+        yield f"/* dpsql: mechanism=gaussian */ SELECT COUNT(*), SUM({value}) FROM {own}"
+        yield f"SELECT MEDIAN({value}) FROM {own}"
+    for column in [c for c in table.columns if isinstance(c.domain, Categories) and c.role != "identifier"][:1]:
+        yield f"SELECT {_name(column.name)}, COUNT(*) FROM {own} GROUP BY {_name(column.name)}"
+    for column in [
+        c for c in table.columns if isinstance(c.domain, Unbounded) and c.element is None and c.name not in held
+    ][:1]:
+        yield f"SELECT {_name(column.name)}, COUNT(*) FROM {own} GROUP BY {_name(column.name)}"
+
+
+def _name(name: str) -> str:
+    from dpsql.engines.writing import name as written
+
+    return name if name.isidentifier() and name.islower() else written(name)
+
+
+# --- one statement ------------------------------------------------------------------------------------------------------
+
+
+def audited(sql: str, pairs: Runs, releases: int, noise: NoiseSource) -> AuditedStatement:
+    """One statement over pairs of neighbours, planned as every statement is."""
+    try:
+        compiled = planned(sql, pairs[0][0])
+        found = [_release(part, pairs, releases, noise) for part in compiled.releases if part.release.parts]
+    except Error as problem:
+        why = f"{problem.code}: {problem.message}" + (f"; {problem.hint}" if problem.hint else "")
+        return AuditedStatement(sql, (), why)
+    return AuditedStatement(sql, tuple(found))
+
+
+def planned(sql: str, dataset: Dataset) -> Compiled:
+    """The plan of a statement, by the stages of every statement. Raises 106 for what is not audited."""
+    schema, limits = dataset.schema, (sandbox_memory(dataset.schema), dataset.schema.limits.rows)
+    query = parse(sql, ())
+    if not isinstance(query, Query):
+        raise error(106, "only SELECT is audited", hint="ask the question behind it")
+    with closing(DeclaredTables(schema, *limits)) as catalog, closing(Sandbox(*limits)) as sandbox:
+        sandbox.share(dataset.engine, schema)
+        asked = in_main(query, schema)
+        asked.settled.price(schema)
+        bounded = bound(asked, resolve(asked, schema, catalog, sandbox), schema)
+        compiled = calibrate(bounded, asked.settled, schema, Identities(schema))
+    if compiled.bounds:
+        what = "a statement that reads other released or public values inside is not audited as one"
+        raise error(106, what, hint="audit the questions that it is made of one by one")
+    return compiled
+
+
+def _release(part: CompiledRelease, pairs: Runs, releases: int, noise: NoiseSource) -> AuditedRelease:
+    """The pair on which a first look sees most, drawn many times."""
+    began = time.monotonic()
+    asked = part.release
+    claim = claimed(asked.loss)
+    drawings = {id(one): RepeatedRelease(part, one, noise) for pair in pairs for one in pair}
+    seen = {place: one.look() for place, one in drawings.items()}
+    looked = []
+    for first, second in pairs:
+        groups = _most_moved(seen[id(first)].cells, seen[id(second)].cells)
+        vectors = (seen[id(first)].vectors(groups), seen[id(second)].vectors(groups))
+        looked.append((eps_lower_of_vectors(*vectors, float(claim.delta), _PILOT_ALPHA), groups))
+    best = max(range(len(pairs)), key=lambda i: looked[i][0])
+    times = min(releases, CHOSEN) if asked.chosen else releases
+    groups = looked[best][1]
+    drawn, neighbour = (drawings[id(one)].draw(times, groups).vectors(groups) for one in pairs[best])
+    found = eps_lower_of_vectors(drawn, neighbour, float(claim.delta), ALPHA)
+    mechanisms = tuple(one.describe() for one in asked.parts)
+    return AuditedRelease(asked.name, mechanisms, claim, found, times, time.monotonic() - began)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnReleases:
+    """Many releases of some groups.
+
+    cells  of each group its columns; a group that nobody is in, and that is not declared, is not there
+    size   number of cells of a group
+    """
+
+    cells: Cells
+    size: int
+    times: int
+
+    def vectors(self, groups: Sequence[Group]) -> list[Outputs]:
+        """The cells of some groups, one after another; nothing where a group is not shown."""
+        nothing: Outputs = np.full(self.times, None, dtype=np.object_)
+        return [
+            np.asarray(self.cells[group][i]) if group in self.cells else nothing
+            for group in groups
+            for i in range(self.size)
+        ]
+
+
+class RepeatedRelease:
+    """One release over one database: the engine ran, and it can be drawn any number of times."""
+
+    def __init__(self, part: CompiledRelease, dataset: Dataset, noise: NoiseSource) -> None:
+        self._part, self._noise = part, noise
+        dialect = dataset.engine.dialect
+        texts = Texts(dataset.schema, frozenset(), dialect.write, dialect.guards, dialect.verbatim)
+
+        def exact(sql: str, keys: int, sums: int) -> ExactTable:
+            # never the shorter text for verified data: what enforces the limits is what is looked at
+            return dataset.engine.exact(texts.printed(sql, (), (), everywhere=False), keys, sums, (), _CUT)
+
+        keys = part.key_columns
+        self._sums = exact(part.sql, keys, part.sum_columns) if part.sql else None
+        self._histograms = [exact(t.sql, keys + t.valued, t.sums) for t in part.histograms]
+        self._matchings = [exact(m.sql, keys, 3) for m in part.matchings]
+
+    def draw(self, times: int, only: Sequence[Group] | None = None) -> DrawnReleases:
+        cells = repeated(self._part, self._sums, self._noise, times, only, self._histograms, self._matchings)
+        return DrawnReleases(cells, self._part.release.cell_starts[-1], times)
+
+    def look(self) -> DrawnReleases:
+        """A few releases of every group."""
+        groups = len(self.draw(1).cells)
+        most = MOST_PILOTS // 10 if self._part.release.chosen else MOST_PILOTS
+        return self.draw(max(20, min(most, PILOT_CELLS // max(1, groups))))
+
+
+def _most_moved(first: Cells, second: Cells) -> list[Group]:
+    """The groups whose cells differ most, by their means and by how often they are shown."""
+    groups = list(dict.fromkeys([*first, *second]))
+    if len(groups) <= MOST_GROUPS:
+        return groups
+    moved = {group: _moved(first.get(group, []), second.get(group, [])) for group in groups}
+    return sorted(groups, key=lambda group: -moved[group])[:MOST_GROUPS]
+
+
+def _moved(first: Sequence[Column[int | None]], second: Sequence[Column[int | None]]) -> float:
+    if not first or not second:
+        return float("inf")
+    found = 0.0
+    for one, other in zip(first, second, strict=True):
+        a, b = (np.array(column.tolist(), dtype=np.float64) for column in (one, other))
+        if np.isnan(a).all() or np.isnan(b).all():
+            found = max(found, abs(float(np.isnan(a).mean() - np.isnan(b).mean())))
+        else:
+            spread = float(np.nanstd(a)) + float(np.nanstd(b))
+            found = max(found, abs(float(np.nanmean(a) - np.nanmean(b))) / (spread or 1e-9))
+    return found
+
+
+def claimed(loss: PrivacyLoss) -> EpsilonDelta:
+    """The promise of a loss: its epsilon and delta, else those of Gaussian differential privacy at a delta that can be measured.
+
+    Why     delta(epsilon) = Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu), and the loss's own delta adds to it
+    Source  Dong, Roth, Su 2022, Gaussian Differential Privacy, corollary 2.13
+    """
+    if loss.epsilon is not None:
+        return EpsilonDelta(loss.epsilon, loss.delta)
+    mu, normal = sqrt(loss.mu_squared), NormalDist().cdf
+    low, high = 0.0, mu * mu / 2 + 10 * mu + 1
+    for _ in range(60):
+        middle = (low + high) / 2
+        delta = normal(mu / 2 - middle / mu) - exp(middle) * normal(-mu / 2 - middle / mu)
+        low, high = (low, middle) if delta <= DELTA else (middle, high)
+    return EpsilonDelta(Fraction(high), DELTA + loss.delta)
