@@ -30,7 +30,7 @@ _DESCRIPTIONS = {
     "tune": "Show how exact statements are at several prices, how many fit, and what the limits cut. For the owner's eyes.",
     "workload": "Find the cubes that answer statements which come again and again, and buy them on yes.",
     "practice": "Write invented data, from the declarations alone, and a schema for it whose budget does not end.",
-    "audit": "Bound from below what statements lose, drawn many times on invented neighbours, beside what they claim. Nothing is charged.",
+    "audit": "Bound from below what statements lose, drawn many times on invented neighbours, beside their claim. Charges nothing.",
     "refresh": "Approve data that changed, and verify the tables that did; shows no facts, and nothing where nothing changed.",
     "budget": "Show what is spent, by whom, and what is left.",
     "guard": "Show what the guard remembers of charged statements, and let it forget some.",
