@@ -8,7 +8,6 @@ is stated. A bound below it proves nothing: it is what one pair of databases and
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -23,10 +22,11 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.core.columns import Column
 from dpsql.core.domains import Categories, Interval, Unbounded
 from dpsql.core.errors import Error, error
-from dpsql.core.escaping import harmless, harmless_json
+from dpsql.core.escaping import harmless
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.dataset.opening import Dataset, open_dataset, sandbox_memory
 from dpsql.engines.base import ExactTable
+from dpsql.engines.writing import name
 from dpsql.mechanisms.lower_bound import Outputs, eps_lower_of_vectors
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.plan.compiled import Compiled, CompiledRelease
@@ -40,7 +40,7 @@ from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.noisy import Group, repeated
 from dpsql.schema.model import Schema, Table
-from dpsql.session.neighbouring import Neighbours
+from dpsql.session.neighbouring import neighbours
 
 EPSILON = Fraction(1)
 DELTA = Fraction(1, 100)
@@ -50,16 +50,16 @@ CHOSEN = 10_000
 """Of what is chosen from a histogram, which is drawn one by one."""
 ALPHA = 1e-9
 """The chance that a release is called one that exceeds its claim though it keeps it."""
-PILOT_CELLS = 200_000
-MOST_PILOTS = 4000
+FIRST_RELEASES, FIRST_CHOSEN, FIRST_CELLS = 4000, 400, 200_000
+"""Of the first look."""
 MOST_GROUPS = 6
-_PILOT_ALPHA = 0.01
+_FIRST_ALPHA = 0.01
 _TABLES = 3
 _TOTAL = EpsilonDelta(Fraction(20), Fraction(1, 2))
 _CUT = "0" * 64
 
 Cells = Mapping[Group, list[Column[int | None]]]
-Runs = list[tuple[Dataset, Dataset]]
+Pairs = list[tuple[Dataset, Dataset]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,6 @@ class AuditedRelease:
     seconds     [s] wall time of all of it
     """
 
-    name: str
     mechanisms: tuple[str, ...]
     claimed: EpsilonDelta
     bound: float
@@ -132,28 +131,6 @@ class AuditReport:
         last = f"confidence {100 * (1 - ALPHA):.7f} % for each bound; a false alarm among all with a chance of at most {alarm:.0e}"
         return harmless("\n\n".join([*map(str, self.statements), last]), kept="\n")
 
-    @property
-    def json(self) -> str:
-        found = [
-            {
-                "sql": one.sql,
-                "refused": one.refused or None,
-                "releases": [
-                    {
-                        "mechanisms": each.mechanisms,
-                        "claimed": {"epsilon": float(each.claimed.epsilon), "delta": float(each.claimed.delta)},
-                        "bound": each.bound,
-                        "exceeds": each.exceeds,
-                        "releases": each.releases,
-                        "seconds": each.seconds,
-                    }
-                    for each in one.releases
-                ],
-            }
-            for one in self.statements
-        ]
-        return harmless_json(json.dumps({"alpha": ALPHA, "statements": found}, indent=2, ensure_ascii=False), kept="\n")
-
 
 def audit(
     schema: Schema,
@@ -174,7 +151,7 @@ def audit(
     """
     with closing(open_dataset(schema, ledger, approve=schema.analysts is None)) as dataset:
         asked = tuple(statements) or tuple(usual_statements(dataset.schema))
-        with Neighbours(dataset, with_audited_price(dataset.schema)).opened() as pairs:
+        with neighbours(dataset, with_audited_price(dataset.schema)) as pairs:
             found = []
             for i, sql in enumerate(asked):
                 told(f"statement {i + 1}", i, len(asked))
@@ -192,36 +169,30 @@ def with_audited_price(schema: Schema) -> Schema:
 def usual_statements(schema: Schema) -> Iterator[str]:
     """A few over each of the first private tables: counts, sums, averages, choices, groups, both kinds of noise."""
     for table in [table for table in schema.tables if not table.public][:_TABLES]:
-        yield f"SELECT COUNT(*) FROM {_name(table.name)}"
+        yield f"SELECT COUNT(*) FROM {name(table.name)}"
         yield from _of_columns(table)
 
 
 def _of_columns(table: Table) -> Iterator[str]:
-    own = _name(table.name)
+    own = name(table.name)
     held = {*table.key, *(c for reference in table.references for c in reference.columns)}
     for column in [c for c in table.columns if isinstance(c.domain, Interval) and c.sqltype.is_number][:1]:
-        value = _name(column.name)
+        value = name(column.name)
         yield f"SELECT COUNT(*), SUM({value}), AVG({value}) FROM {own}"
         yield f"/* dpsql: mechanism=gaussian */ SELECT COUNT(*), SUM({value}) FROM {own}"
         yield f"SELECT MEDIAN({value}) FROM {own}"
     for column in [c for c in table.columns if isinstance(c.domain, Categories) and c.role != "identifier"][:1]:
-        yield f"SELECT {_name(column.name)}, COUNT(*) FROM {own} GROUP BY {_name(column.name)}"
+        yield f"SELECT {name(column.name)}, COUNT(*) FROM {own} GROUP BY {name(column.name)}"
     for column in [
         c for c in table.columns if isinstance(c.domain, Unbounded) and c.element is None and c.name not in held
     ][:1]:
-        yield f"SELECT {_name(column.name)}, COUNT(*) FROM {own} GROUP BY {_name(column.name)}"
-
-
-def _name(name: str) -> str:
-    from dpsql.engines.writing import name as written
-
-    return name if name.isidentifier() and name.islower() else written(name)
+        yield f"SELECT {name(column.name)}, COUNT(*) FROM {own} GROUP BY {name(column.name)}"
 
 
 # --- one statement ------------------------------------------------------------------------------------------------------
 
 
-def audited(sql: str, pairs: Runs, releases: int, noise: NoiseSource) -> AuditedStatement:
+def audited(sql: str, pairs: Pairs, releases: int, noise: NoiseSource) -> AuditedStatement:
     """One statement over pairs of neighbours, planned as every statement is."""
     try:
         compiled = planned(sql, pairs[0][0])
@@ -250,47 +221,30 @@ def planned(sql: str, dataset: Dataset) -> Compiled:
     return compiled
 
 
-def _release(part: CompiledRelease, pairs: Runs, releases: int, noise: NoiseSource) -> AuditedRelease:
+def _release(part: CompiledRelease, pairs: Pairs, releases: int, noise: NoiseSource) -> AuditedRelease:
     """The pair on which a first look sees most, drawn many times."""
     began = time.monotonic()
     asked = part.release
-    claim = claimed(asked.loss)
-    drawings = {id(one): RepeatedRelease(part, one, noise) for pair in pairs for one in pair}
-    seen = {place: one.look() for place, one in drawings.items()}
-    looked = []
-    for first, second in pairs:
-        groups = _most_moved(seen[id(first)].cells, seen[id(second)].cells)
-        vectors = (seen[id(first)].vectors(groups), seen[id(second)].vectors(groups))
-        looked.append((eps_lower_of_vectors(*vectors, float(claim.delta), _PILOT_ALPHA), groups))
-    best = max(range(len(pairs)), key=lambda i: looked[i][0])
-    times = min(releases, CHOSEN) if asked.chosen else releases
-    groups = looked[best][1]
-    drawn, neighbour = (drawings[id(one)].draw(times, groups).vectors(groups) for one in pairs[best])
-    found = eps_lower_of_vectors(drawn, neighbour, float(claim.delta), ALPHA)
+    claim, size = claimed(asked.loss), asked.cell_starts[-1]
+    ready = {id(one): RepeatedRelease(part, one, noise) for pair in pairs for one in pair}
+    groups = max(len(one.draw(1)) for one in ready.values())
+    few = max(20, min(FIRST_CHOSEN if asked.chosen else FIRST_RELEASES, FIRST_CELLS // max(1, groups)))
+    seen = {place: one.draw(few) for place, one in ready.items()}
+
+    def bound_of(first: Cells, second: Cells, most: list[Group], times: int, alpha: float) -> float:
+        one, other = (_vectors(cells, most, size, times) for cells in (first, second))
+        return eps_lower_of_vectors(one, other, float(claim.delta), alpha)
+
+    looks = []
+    for first, second in ((seen[id(a)], seen[id(b)]) for a, b in pairs):
+        most = _most_moved(first, second)
+        looks.append((bound_of(first, second, most, few, _FIRST_ALPHA), most))
+    best = max(range(len(pairs)), key=lambda i: looks[i][0])
+    most, times = looks[best][1], min(releases, CHOSEN) if asked.chosen else releases
+    first, second = (ready[id(one)].draw(times, most) for one in pairs[best])
+    found = bound_of(first, second, most, times, ALPHA)
     mechanisms = tuple(one.describe() for one in asked.parts)
-    return AuditedRelease(asked.name, mechanisms, claim, found, times, time.monotonic() - began)
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnReleases:
-    """Many releases of some groups.
-
-    cells  of each group its columns; a group that nobody is in, and that is not declared, is not there
-    size   number of cells of a group
-    """
-
-    cells: Cells
-    size: int
-    times: int
-
-    def vectors(self, groups: Sequence[Group]) -> list[Outputs]:
-        """The cells of some groups, one after another; nothing where a group is not shown."""
-        nothing: Outputs = np.full(self.times, None, dtype=np.object_)
-        return [
-            np.asarray(self.cells[group][i]) if group in self.cells else nothing
-            for group in groups
-            for i in range(self.size)
-        ]
+    return AuditedRelease(mechanisms, claim, found, times, time.monotonic() - began)
 
 
 class RepeatedRelease:
@@ -310,38 +264,30 @@ class RepeatedRelease:
         self._histograms = [exact(t.sql, keys + t.valued, t.sums) for t in part.histograms]
         self._matchings = [exact(m.sql, keys, 3) for m in part.matchings]
 
-    def draw(self, times: int, only: Sequence[Group] | None = None) -> DrawnReleases:
-        cells = repeated(self._part, self._sums, self._noise, times, only, self._histograms, self._matchings)
-        return DrawnReleases(cells, self._part.release.cell_starts[-1], times)
+    def draw(self, times: int, only: Sequence[Group] | None = None) -> Cells:
+        return repeated(self._part, self._sums, self._noise, times, only, self._histograms, self._matchings)
 
-    def look(self) -> DrawnReleases:
-        """A few releases of every group."""
-        groups = len(self.draw(1).cells)
-        most = MOST_PILOTS // 10 if self._part.release.chosen else MOST_PILOTS
-        return self.draw(max(20, min(most, PILOT_CELLS // max(1, groups))))
+
+def _vectors(cells: Cells, groups: Sequence[Group], size: int, times: int) -> list[Outputs]:
+    """The cells of some groups, `size` each, one after another; nothing of a group that is not there."""
+    nothing: Outputs = np.full(times, None, dtype=np.object_)
+    return [np.asarray(cells[group][i]) if group in cells else nothing for group in groups for i in range(size)]
 
 
 def _most_moved(first: Cells, second: Cells) -> list[Group]:
     """The groups whose cells differ most, by their means and by how often they are shown."""
-    groups = list(dict.fromkeys([*first, *second]))
-    if len(groups) <= MOST_GROUPS:
-        return groups
-    moved = {group: _moved(first.get(group, []), second.get(group, [])) for group in groups}
-    return sorted(groups, key=lambda group: -moved[group])[:MOST_GROUPS]
 
+    def moved(group: Group) -> float:
+        if group not in first or group not in second:
+            return float("inf")
+        found = 0.0
+        for pair in zip(first[group], second[group], strict=True):
+            # where nothing is shown, a value that is far below all others
+            a, b = (np.nan_to_num(np.array(cell.tolist(), dtype=np.float64), nan=-1e6) for cell in pair)
+            found = max(found, abs(float(a.mean() - b.mean())) / (float(a.std() + b.std()) or 1e-9))
+        return found
 
-def _moved(first: Sequence[Column[int | None]], second: Sequence[Column[int | None]]) -> float:
-    if not first or not second:
-        return float("inf")
-    found = 0.0
-    for one, other in zip(first, second, strict=True):
-        a, b = (np.array(column.tolist(), dtype=np.float64) for column in (one, other))
-        if np.isnan(a).all() or np.isnan(b).all():
-            found = max(found, abs(float(np.isnan(a).mean() - np.isnan(b).mean())))
-        else:
-            spread = float(np.nanstd(a)) + float(np.nanstd(b))
-            found = max(found, abs(float(np.nanmean(a) - np.nanmean(b))) / (spread or 1e-9))
-    return found
+    return sorted(dict.fromkeys([*first, *second]), key=moved, reverse=True)[:MOST_GROUPS]
 
 
 def claimed(loss: PrivacyLoss) -> EpsilonDelta:

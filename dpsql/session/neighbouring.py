@@ -35,37 +35,32 @@ INSIDE = "inside"
 _UNIT = "audited_unit"
 
 
-class Neighbours:
+@contextmanager
+def neighbours(dataset: Dataset, declared: Schema) -> Iterator[list[tuple[Dataset, Dataset]]]:
     """Pairs of opened databases (D, D'), one for each way in which the unit's values lie.
 
-    Errors  708 the data is not approved
+    dataset   for the public tables
+    declared  by which both are opened
     """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="dpsql-audit-")))
+        with closing(sample_units(dataset, Identities(dataset.schema).whole, {})) as units:
+            write_invented(dataset, units, folder / _FIRST, UNITS)
 
-    def __init__(self, dataset: Dataset, privacy: Schema) -> None:
-        self._dataset, self._declared = dataset, privacy
+        def opened(place: int, way: str | None) -> Dataset:
+            file = folder / f"{place} {way or 'without'}.duckdb"
+            shutil.copy(folder / _FIRST, file)
+            with closing(duckdb.connect(str(file))) as connection:
+                _change(connection, dataset.schema, place, way)
+            schema = replace(over_invented(declared, file.name), folder=folder)
+            ledger = stack.enter_context(closing(Ledger.open(":memory:", ledger_identity(schema))))
+            return stack.enter_context(closing(open_dataset(schema, ledger, approve=True)))
 
-    @contextmanager
-    def opened(self) -> Iterator[list[tuple[Dataset, Dataset]]]:
-        """The pairs, as long as they are needed."""
-        with ExitStack() as stack:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="dpsql-audit-")))
-            with closing(sample_units(self._dataset, Identities(self._dataset.schema).whole, {})) as units:
-                write_invented(self._dataset, units, folder / _FIRST, UNITS)
-            found = []
-            for place in range(TRIED):
-                without = self._open(stack, folder, f"{place} without", place, None)
-                for way in ("high", "low", INSIDE):
-                    found.append((self._open(stack, folder, f"{place} {way}", place, way), without))
-            yield found
-
-    def _open(self, stack: ExitStack, folder: Path, text: str, place: int, way: str | None) -> Dataset:
-        file = folder / f"{text}.duckdb"
-        shutil.copy(folder / _FIRST, file)
-        with closing(duckdb.connect(str(file))) as connection:
-            _change(connection, self._dataset.schema, place, way)
-        schema = replace(over_invented(self._declared, file.name), folder=folder)
-        ledger = stack.enter_context(closing(Ledger.open(":memory:", ledger_identity(schema))))
-        return stack.enter_context(closing(open_dataset(schema, ledger, approve=True)))
+        found = []
+        for place in range(TRIED):
+            without = opened(place, None)
+            found += [(opened(place, way), without) for way in ("high", "low", INSIDE)]
+        yield found
 
 
 def _change(connection: duckdb.DuckDBPyConnection, schema: Schema, place: int, way: str | None) -> None:

@@ -5,7 +5,6 @@ A false alarm has a chance of 10^-9 for each release that is looked at, and ther
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -31,7 +30,7 @@ from dpsql.planner.lower import cutting
 from dpsql.schema.toml import read_schema
 from dpsql.session import auditing
 from dpsql.session.auditing import audit, audited, usual_statements, with_audited_price
-from dpsql.session.neighbouring import Neighbours
+from dpsql.session.neighbouring import neighbours
 from dpsql.session.opening import ledger_identity
 from tests.support.trees import unclamped
 
@@ -83,7 +82,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pairs]:
     with (
         closing(Ledger.open(":memory:", ledger_identity(schema))) as ledger,
         closing(open_dataset(schema, ledger, approve=True)) as dataset,
-        Neighbours(dataset, with_audited_price(dataset.schema)).opened() as found,
+        neighbours(dataset, with_audited_price(dataset.schema)) as found,
     ):
         yield found
 
@@ -188,6 +187,7 @@ FAULTS: list[tuple[str, Callable[[Patch], None], type[SystemNoise], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "noise", "sql"), [one[1:] for one in FAULTS], ids=[one[0] for one in FAULTS])
 def test_a_planted_fault_is_found(
     fault: Callable[[Patch], None], noise: type[SystemNoise], sql: str, pairs: Pairs, monkeypatch: Patch
@@ -239,11 +239,10 @@ def test_nothing_is_charged_and_nothing_of_the_data_is_read(tmp_path: Path, monk
 
     monkeypatch.setattr(DuckDBEngine, "exact", exact)
     with closing(Ledger.open(tmp_path / "ledger", ledger_identity(schema))) as ledger:
-        found = audit(schema, ledger, [COUNT], 1000)
+        found = audit(schema, ledger, [COUNT], RUNS)
         assert not ledger.history()
-    assert found.releases[0].bound > 0.1 and not found.exceeds
+    assert found.releases[0].bound > 0.5 and not found.exceeds
     assert asked and set(asked) == {"member"}
-    assert json.loads(found.json)["statements"][0]["releases"][0]["claimed"] == {"epsilon": 1.0, "delta": 0.0}
 
 
 def test_neighbours_are_the_same_whatever_the_data_is(tmp_path: Path) -> None:
@@ -267,7 +266,7 @@ def _rows(path: Path) -> list[tuple[dict[str, Rows], dict[str, Rows]]]:
     with (
         closing(Ledger.open(":memory:", ledger_identity(schema))) as ledger,
         closing(open_dataset(schema, ledger, approve=True)) as dataset,
-        Neighbours(dataset, with_audited_price(dataset.schema)).opened() as pairs,
+        neighbours(dataset, with_audited_price(dataset.schema)) as pairs,
     ):
         return [tuple(_tables(one) for one in pair) for pair in pairs]  # type: ignore[misc]
 

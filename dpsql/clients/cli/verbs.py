@@ -96,7 +96,7 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
         parser.add_argument("--dry-run", action="store_true", help=dry)
         again = "take these closed periods from the source again, such as 2025-03,2025-04, or all: what is stored of them is asked anew"
         parser.add_argument("--revise", metavar="PERIODS", help=again)
-    if verb in ("audit", "budget", "refresh", "tune"):
+    if verb in ("budget", "refresh", "tune"):
         parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     if verb == "budget":
         failed = "show the statements that failed after they were charged, and let analysts ask again"
@@ -147,7 +147,7 @@ def _audit(options: argparse.Namespace) -> int:
     schema = read_schema(options.target)
     with closing(_opened(schema, options)) as ledger, progress(sys.stderr) as told:
         report = audit(schema, ledger, _statements(options), options.releases, told)
-    _print(report.json if options.json else str(report))
+    _print(str(report))
     return 1 if report.exceeds else 0
 
 
