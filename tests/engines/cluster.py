@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,6 +81,16 @@ def events(url: str) -> str:
     folder = folder_of(url)
     files = [folder / "log", *(path for path in folder.glob("events/**/*") if path.is_file())]
     return "\n".join(path.read_text(errors="replace") for path in files)
+
+
+def workers(url: str) -> list[int]:
+    """The processes that compute for a server whose master is `local-cluster`."""
+    port, commands = url.split(":")[2].partition("/")[0], {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            commands[int(path.parent.name)] = path.read_bytes()
+    (group,) = {os.getsid(pid) for pid, command in commands.items() if f"binding.port={port}".encode() in command}
+    return [pid for pid, command in commands.items() if b"ExecutorBackend" in command and os.getsid(pid) == group]
 
 
 def moved(schema: Schema, url: str, name: str) -> Schema:

@@ -19,10 +19,14 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[str]:
+def spark_installed() -> None:
     if cluster.home() is None:
         pytest.skip(
             "no Spark server is installed: pip install 'pyspark[connect]', apt-get install openjdk-17-jre-headless"
         )
+
+
+@pytest.fixture(scope="session")
+def spark(spark_installed: None) -> Iterator[str]:
     with cluster.started() as url:
         yield url

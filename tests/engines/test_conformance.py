@@ -68,3 +68,9 @@ def test_a_statement_of_every_word_in_spark(spark: str, monkeypatch: pytest.Monk
 def test_accepted_statements_in_spark(spark: str) -> None:
     counts, different = conformance.told(conformance.accepted(spark))
     assert not different and counts["equal"] >= 60
+
+
+@pytest.mark.slow
+def test_the_yardstick_in_spark(spark: str, tmp_path: Path) -> None:
+    counts, different = conformance.told(conformance.yardstick(spark, tmp_path))
+    assert not different and counts == {"equal": len(tpch.ANSWERED)}

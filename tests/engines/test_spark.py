@@ -6,9 +6,10 @@ import builtins
 import os
 import random
 import shutil
+import signal
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -267,6 +268,31 @@ def test_a_fork_is_refused_and_its_parent_goes_on(session: Session) -> None:
         os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
     assert session.execute(COUNT).rows
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_in_mid_statement_changes_nothing(spark_installed: None, tmp_path: Path) -> None:
+    busy = "SELECT count(*), sum((a.id * b.id) % 7) FROM range(0, 200000, 1, 8) AS a CROSS JOIN range(10000) AS b"
+    known = [(2_000_000_000, _sum_of_products_mod_7(200_000, 10_000))]
+    with ExitStack() as stack:
+        url = stack.enter_context(cluster.started("local-cluster[2,1,1024]"))
+        engine = stack.enter_context(closing(SparkEngine(made(url, tmp_path))))
+        found = list[object]()
+        thread = threading.Thread(target=lambda: found.extend(engine.owner_rows(busy)))
+        thread.start()
+        thread.join(1.5)
+        working = cluster.workers(url)
+        os.kill(working[0], signal.SIGKILL)
+        assert len(working) == 2 and thread.is_alive()
+        thread.join()
+        assert found == known and "SparkListenerExecutorRemoved" in cluster.events(url)
+        assert engine.owner_rows(COUNT)[0][0] and engine.unchanged()
+
+
+def _sum_of_products_mod_7(first: int, second: int) -> int:
+    """Of all pairs of numbers below both."""
+    by_rest = [[len(range(rest, end, 7)) for rest in range(7)] for end in (first, second)]
+    return sum(by_rest[0][i] * by_rest[1][j] * (i * j % 7) for i in range(7) for j in range(7))
 
 
 # --- the owner --------------------------------------------------------------------------------------------------------
