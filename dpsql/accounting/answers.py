@@ -15,6 +15,7 @@ from dpsql.plan.tables import NoisyTable
 
 _GET = "SELECT digest, payload FROM answer WHERE fingerprint = ?"
 _CHARGE = "SELECT charge FROM answer WHERE fingerprint = ?"
+_BUYER = "SELECT analyst FROM charge JOIN answer ON answer.charge = charge.id WHERE fingerprint = ?"
 _PUT = "INSERT INTO answer VALUES (?, ?, ?, ?) ON CONFLICT (fingerprint) DO NOTHING"
 _NEWEST = "SELECT max(time) FROM charge JOIN answer ON answer.charge = charge.id"
 _REPLACE = "INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)"
@@ -50,6 +51,15 @@ class Answers:
         def work(connection: sqlite3.Connection) -> list[int | None]:
             rows = [connection.execute(_CHARGE, (clean(each),)).fetchone() for each in fingerprints]
             return [row[0] if row is not None else None for row in rows]
+
+        return self._store.read(work)
+
+    def are_of(self, analyst: str, fingerprints: Sequence[str]) -> bool:
+        """True if one analyst bought all of some stored answers."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            rows = [connection.execute(_BUYER, (clean(each),)).fetchone() for each in fingerprints]
+            return all(row == (analyst,) for row in rows)
 
         return self._store.read(work)
 

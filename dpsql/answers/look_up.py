@@ -200,24 +200,28 @@ class Stored:
         """
         is_usual = self._wider(plan) > 1
         viewed = self.cubes.widest(part) if options.reads_cubes else None
-        stored = None
-        if viewed is None and not is_sharpened:
-            stored = Reusing(self.questions).find(part, Tolerance(inf, cheaper=is_usual))
-        if viewed is None and stored is None:
-            return None
+        names: tuple[str, ...]
+        if viewed is not None:
+            source, release, names = f"the cube {printable(viewed[0].name)}", viewed[1], (viewed[0].fingerprint,)
+        else:
+            stored = Reusing(self.questions).find(part, Tolerance(inf, cheaper=is_usual)) if not is_sharpened else None
+            if stored is None:
+                return None
+            source, release, names = "what is stored", stored.part.release, stored.fingerprints
         from dpsql.answers.offering import offered
 
-        source = f"the cube {printable(viewed[0].name)}" if viewed is not None else "what is stored"
-        release = viewed[1] if viewed is not None else stored.part.release if stored is not None else part.release
         exact = plan.plan.accuracy_target is not None
-        return offered(source, release, part.release, self._schema.privacy.units, exact=exact)
+        offer = offered(source, release, part.release, self._schema.privacy.units, exact=exact)
+        return None if offer is None else replace(offer, own=self._answers.are_of(self._analyst, names))
 
     def require_agreed(self, held: Held, options: Options) -> None:
         """Raises 505 where a statement is to be bought that could be read off what is stored, and nobody said that it is to be; and
         where nothing is to be bought."""
         if not held.missing or (options.buy != OFF and (options.fresh or options.buy == ON)):
             return
-        asks = not self._schema.privacy.buy_again and all(one.offer is not None for one in held.missing)
+        asks = not self._schema.privacy.buy_again and all(
+            one.offer is not None and one.offer.own for one in held.missing
+        )
         if options.buy == OFF or asks:
             from dpsql.answers.offering import not_bought, refusal
 

@@ -7,6 +7,8 @@ question costs its reader too, so it is asked where what is stored still says so
 2. where no accuracy was asked, its error is at most a tenth of what the declarations expect of each number, so that the first digit
    stands. A total off groups by many keys errs many times as much as one that is bought, and is a good number all the same
 
+A refusal is no weapon (rule 52): of what another analyst bought there is a note, never a question.
+
 All of it is declared or released: the errors of both are closed forms of their noise.
 """
 
@@ -35,10 +37,12 @@ class Offer:
 
     source  what it is
     errors  95 % half-widths of the columns; "" where none is known
+    own     whether whoever asks bought it
     """
 
     source: str
     errors: str
+    own: bool = True
 
     @property
     def told(self) -> str:

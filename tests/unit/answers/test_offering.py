@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error, ProgrammingError
+from dpsql.dataset.owner import check
+from dpsql.schema.toml import read_schema
+from dpsql.session.opening import ledger_identity, open_session
 from dpsql.session.result import Answer
 from dpsql.session.session import Session
+from tests.support import clinic
 from tests.support.noise import ZeroNoise
 from tests.support.opened import clinic_data
 from tests.unit.session.test_cubes import DATA, PATIENTS, TEXT
@@ -109,6 +115,24 @@ def test_nothing_is_bought_anew_or_by_name_either(session: Session) -> None:
     assert state(session) == before
     session.execute(PATIENTS)
     assert state(session) == before
+
+
+@pytest.mark.parametrize("bought", [PATIENTS, f"/* dpsql: epsilon=1 */ {BY_ALL}"], ids=["a cube", "an answer"])
+def test_rule_52_what_another_bought_is_no_question(bought: str, tmp_path: Path) -> None:
+    """Whoever bought it is asked, and the other one is told."""
+    asked = "/* dpsql: epsilon=1 */ SELECT COUNT(*) FROM patient"
+    schema = tmp_path / "schema.toml"
+    schema.write_text(DECLARED + "\n[analysts.ann]\n[analysts.bob]\n")
+    clinic.write(tmp_path, DATA)
+    declared = read_schema(schema)
+    with closing(Ledger.open(tmp_path / "ledger", ledger_identity(declared))) as ledger:
+        check(declared, ledger)
+    with closing(open_session(schema, "ann", tmp_path / "ledger", ZeroNoise())) as ann:
+        ann.execute(bought)
+        asked_back(ann, asked)
+        with closing(open_session(schema, "bob", tmp_path / "ledger", ZeroNoise())) as bob:
+            found = bob.execute(asked)
+            assert found.releases and any(note.startswith("bought although") for note in found.notes)
 
 
 def test_what_is_asked_anew_is_no_question(session: Session) -> None:
