@@ -109,9 +109,9 @@ def answered_at_the_usual_price(schema: Path) -> None:
     ann, board = beside(schema, "ann", "board")
     with closing(ann), closing(board):
         assert board.execute(sql).receipt.loss.epsilon == Fraction(1, 4)
-        with pytest.raises(dpsql.Error, match="DPSQL-505"):
-            ann.execute(sql)
-        assert ann.execute(f"/* dpsql: buy=on */ {sql}").receipt.loss.epsilon > 0
+        found = ann.execute(sql)
+        assert found.receipt.loss.epsilon > 0
+        assert any(note.startswith("bought although what is stored answers it free") for note in found.notes)
 
 
 def test_the_same_text_is_another_question_at_another_price(schema: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_planted_shelf_that_knows_no_prices_is_noticed(schema: Path, monkeypat
         honest(self, charges_of, shelf, priced[0])
 
     monkeypatch.setattr(Recent, "__init__", planted)
-    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+    with pytest.raises(AssertionError):
         answered_at_the_usual_price(schema)
 
 
