@@ -157,6 +157,7 @@ DIFFERENT = [
 def test_a22_different_questions_are_never_one_stored_answer(first: str, second: str) -> None:
     """A fingerprint that left something out would hand over an answer of another distribution, or for nothing."""
     with opened(ordinary()) as connection:
+        connection.execute("SET dp_buy = on")
         for sql in (first, second):
             cursor = connection.execute(sql)
             assert not cursor.privacy.cached and cursor.privacy.epsilon > 0, sql

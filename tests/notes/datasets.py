@@ -57,6 +57,8 @@ def opened(name: str) -> Opened:
 def _opened(name: str) -> Opened:
     declared = read_schema(FILES[name])
     plenty = replace(declared, privacy=replace(declared.privacy, budget=PLENTY))
+    # pages stand alone: of what an earlier one asked nobody is asked back
+    plenty = replace(plenty, privacy=replace(plenty.privacy, buy_again=True))
     if name == "grammar":
         plenty = replace(plenty, guard=Guard("off"))
     # What a cut keeps depends on the ledger's secret: a fixed one, so that the pages hold one answer.

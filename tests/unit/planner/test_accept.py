@@ -78,7 +78,7 @@ def test_the_whole_file_in_one_session(tmp_path: Path, sessions: list[Session]) 
     for old, new in (
         ('source = "."', f'source = "{folder}"'),
         ("epsilon = 4.0 ", "epsilon = 100.0 "),
-        ("delta   = 1e-6", "delta   = 1e-5"),
+        ("delta   = 1e-6", "delta   = 1e-5\nbuy_again = true"),
         # some of them differ by a few people
         ('mode = "block"', 'mode = "off"'),
     ):
