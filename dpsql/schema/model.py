@@ -294,6 +294,12 @@ class Schema:
         return next((t for t in self.tables if t.name.lower() == name.lower()), None)
 
     @property
+    def tables_of_units(self) -> list[Table]:
+        """The table that holds the units; where each row is one, every private table."""
+        private = [t for t in self.tables if not t.public]
+        return [t for t in private if t.name == self.privacy.unit_table] or private
+
+    @property
     def unshown(self) -> tuple[tuple[object, ...], ...]:
         """Declarations that a table's text leaves out though statements depend on them: elements of lists, dependences, periods."""
         lists = ((t.name, c.name, c.elements) for t in self.tables for c in t.columns if c.sqltype.element is not None)

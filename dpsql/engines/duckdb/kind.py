@@ -35,13 +35,11 @@ class DuckDBKind:
 
     def places(self, schema: Schema) -> tuple[UnitPlace, ...]:
         """The files that hold the units: the unit's table, or, where each row is one, every private table."""
-        path, unit = sources.root(schema), schema.privacy.unit_table
+        path = sources.root(schema)
         if not path.is_dir():
             return (UnitPlace(str(path), path),)
-        private = [t for t in schema.tables if not t.public]
-        own = [t for t in private if t.name == unit] or private
         # the folder of files that a pattern names: which ones they are changes
-        named = [path / table.source for table in own]
+        named = [path / table.source for table in schema.tables_of_units]
         files = dict.fromkeys((file.parent if "*" in file.name else file).resolve() for file in named)
         return tuple(UnitPlace(str(file), file) for file in files)
 

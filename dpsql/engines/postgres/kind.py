@@ -38,9 +38,7 @@ class PostgresKind:
     def places(self, schema: Schema) -> tuple[UnitPlace, ...]:
         known = server.parts(schema.source)
         base = f"postgresql://{known.get('host', '')}:{known.get('port', '5432')}/{known.get('dbname', '')}"
-        private = [t for t in schema.tables if not t.public]
-        own = [t for t in private if t.name == schema.privacy.unit_table] or private
-        return tuple(UnitPlace(f"{base}/{table.source.lower()}") for table in own)
+        return tuple(UnitPlace(f"{base}/{table.source.lower()}") for table in schema.tables_of_units)
 
     def describe(self, source: str, *, sniff: bool = False) -> tuple[str, str, list[DraftTable]]:
         known = server.parts(source)

@@ -37,9 +37,7 @@ class SparkKind:
 
     def places(self, schema: Schema) -> tuple[UnitPlace, ...]:
         base = address(schema.source).place
-        private = [t for t in schema.tables if not t.public]
-        own = [t for t in private if t.name == schema.privacy.unit_table] or private
-        return tuple(UnitPlace(f"{base}/{table.source}") for table in own)
+        return tuple(UnitPlace(f"{base}/{table.source}") for table in schema.tables_of_units)
 
     def describe(self, source: str, *, sniff: bool = False) -> tuple[str, str, list[DraftTable]]:
         at = address(source)
