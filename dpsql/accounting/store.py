@@ -75,8 +75,9 @@ class Store:
         return outcome
 
     def moment(self, work: Work[T]) -> T:
-        """Run `work` on the connection as it is at one moment: its SELECTs all see the same."""
-        return self.read(lambda connection: _transaction(connection, work, "BEGIN"))
+        """Run `work` on the connection as it is at one moment: its SELECTs, and what it reads through this store, all see the same.
+        Within another `moment` it is the same one."""
+        return self.read(lambda c: work(c) if c.in_transaction else _transaction(c, work, "BEGIN"))
 
     def write(self, work: Work[T]) -> T:
         """Run `work` in one durable transaction: all of it, or on any exception none of it."""

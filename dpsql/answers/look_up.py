@@ -168,7 +168,14 @@ class Stored:
         return {name: time for name, time in since.items() if any(name in release.tables for release in releases)}
 
     def found(self, part: CompiledRelease, plan: Compiled, options: Options) -> Reused | Missing:
-        """A release as it is read off what is stored, or as it is bought."""
+        """A release as it is read off what is stored, or as it is bought.
+
+        Why  at one moment: what another process stores after the first look would be found by the last as something else, and whoever
+             waits for it would be asked whether that will do
+        """
+        return self._ledger.store.moment(lambda _: self._found(part, plan, options))
+
+    def _found(self, part: CompiledRelease, plan: Compiled, options: Options) -> Reused | Missing:
         fingerprint = self.fingerprint(part)
         if options.fresh:
             return Missing(part, part, fingerprint)

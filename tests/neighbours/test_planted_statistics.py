@@ -26,7 +26,7 @@ from dpsql.core.events import Kind
 from dpsql.core.sqltypes import HUGEINT
 from dpsql.mechanisms.conversions import CHOICE, choice
 from dpsql.mechanisms.laplace import DiscreteLaplace
-from dpsql.plan.compiled import CompiledHistogram
+from dpsql.plan.compiled import Verified
 from dpsql.plan.releases import Release
 from dpsql.planner import lower
 from dpsql.sql.nodes import Binary, Call, Node, Number, own
@@ -112,9 +112,9 @@ def _of_tally(patch: Patch, changed: Callable[[str, Release], str]) -> None:
     """Change the SQL of tallies alone."""
     original = lower._histogram
 
-    def tally(release: Release, tally: Histogram) -> CompiledHistogram:
-        found = original(release, tally)
-        return replace(found, sql=changed(found.sql, release))
+    def tally(release: Release, tally: Histogram) -> tuple[str, tuple[Verified, ...]]:
+        sql, verified = original(release, tally)
+        return changed(sql, release), verified
 
     patch.setattr(lower, "_histogram", tally)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dpsql.accounting.ledger import Ledger
+from dpsql.answers.look_up import Stored
 from dpsql.core.errors import Error, ProgrammingError
 from dpsql.dataset.owner import check
 from dpsql.schema.toml import read_schema
@@ -196,3 +198,28 @@ def test_what_is_sharpened_is_charged_for_the_difference_without_a_question() ->
         again = found.execute(f"/* dpsql: mechanism=gaussian */ {gaussian}")
         alone = found.execute(f"/* dpsql: mechanism=gaussian, fresh */ {gaussian}")
         assert first.releases and again.releases and again.receipt.loss.rho < alone.receipt.loss.rho
+
+
+def test_what_another_stores_while_it_is_looked_for_is_no_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two openings of a dashboard ask the same at once: the slower one has the answer of the faster."""
+    sql = "SELECT site, AVG(weight) FROM patient GROUP BY site"
+    schema, ledger = tmp_path / "schema.toml", tmp_path / "ledger"
+    schema.write_text(DECLARED)
+    clinic.write(tmp_path, DATA)
+    declared = read_schema(schema)
+    with closing(Ledger.open(ledger, ledger_identity(declared))) as kept:
+        check(declared, kept)
+    original = Stored._offer
+    with closing(open_session(schema, None, ledger)) as faster, closing(open_session(schema, None, ledger)) as slower:
+
+        def late(self: Stored, *given: Any, **more: Any) -> object:
+            monkeypatch.setattr(Stored, "_offer", original)
+            bought.append(faster.execute(sql))
+            return original(self, *given, **more)
+
+        bought: list[Answer] = []
+        monkeypatch.setattr(Stored, "_offer", late)
+        assert slower.execute(sql).rows == bought[0].rows
+        assert bought[0].releases
