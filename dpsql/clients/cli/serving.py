@@ -30,12 +30,12 @@ def _say(line: str) -> None:
 def _serve(given: Sequence[str]) -> int:
     from dpsql.clients.server.supervisor import Supervisor
 
-    options = serve_parser().parse_intermixed_args(given)
+    options = serve_parser().parse_intermixed_args(_http_alone(given))
     return Supervisor(
         ServeOptions(
             schemas=tuple(map(Path, options.schemas)),
             listen=Address.read(options.listen),
-            http=None if options.http is None else Address.read(options.http),
+            http=None if options.http is None else Address.read(options.http, "--http", HTTP_PORT),
             users=options.users,
             certificate=options.tls_cert,
             key=options.tls_key,
@@ -46,6 +46,17 @@ def _serve(given: Sequence[str]) -> int:
         ),
         _say,
     ).run()
+
+
+def _http_alone(given: Sequence[str]) -> list[str]:
+    """The words with `--http` apart from a schema that follows it: the name of a file has no port."""
+    found: list[str] = []
+    for word in given:
+        is_path = bool(found) and found[-1] == "--http" and not word.rpartition(":")[2].isdecimal()
+        if is_path:
+            found[-1] = f"--http=127.0.0.1:{HTTP_PORT}"
+        found.append(word)
+    return found
 
 
 def serve_parser() -> argparse.ArgumentParser:

@@ -22,15 +22,15 @@ class Address:
     port: int
 
     @staticmethod
-    def read(text: str) -> Address:
-        """Raises 802.
+    def read(text: str, option: str = "--listen", port: int = PORT) -> Address:
+        """Read what an option says. Raises 802.
 
         >>> Address.read("[::1]:5439")
         Address(host='::1', port=5439)
         """
         found = _LISTEN.fullmatch(text)
         if found is None or int(found[3]) > 65535:
-            raise error(802, f"{text[:60]!r} is no address to listen on", hint=f"write --listen 127.0.0.1:{PORT}")
+            raise error(802, f"{text[:60]!r} is no address to listen on", hint=f"write {option} 127.0.0.1:{port}")
         return Address(found[1] or found[2], int(found[3]))
 
     @property

@@ -300,6 +300,8 @@ def test_addresses() -> None:
     for text in ("127.0.0.1", "x:99999", ":1", "a:b:1"):
         with pytest.raises(Error):
             Address.read(text)
+    with pytest.raises(Error, match=r"write --http 127\.0\.0\.1:8439"):
+        Address.read("x", "--http", 8439)
     with pytest.raises(Error, match="without TLS"):
         ServeOptions((), Address("0.0.0.0", 1)).check()
 

@@ -160,9 +160,10 @@ def test_no_listener_for_others_without_tls(folder: Path) -> None:
 def test_a_schema_without_analysts_is_not_served(tmp_path: Path) -> None:
     path = ROOT / "examples" / "randhie" / "schema.toml"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "dpsql", "serve", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=tmp_path)
-    assert (done.returncode, done.stderr.split(":")[0]) == (2, "DPSQL-803")
+    for words in ((), ("--http",)):
+        command = [sys.executable, "-m", "dpsql", "serve", *words, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=tmp_path)
+        assert (done.returncode, done.stderr.split(":")[0]) == (2, "DPSQL-803")
 
 
 # --- a worker that is told to break out -----------------------------------------------------------------------------------
