@@ -27,7 +27,6 @@ from dpsql.schema.model import Analyst
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic, generate
-from tests.support.cases import some
 from tests.support.noise import ZeroNoise
 from tests.support.planning import planned
 
@@ -375,10 +374,9 @@ def show(what: str, tally: Counter[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", some([100, HISTORIES]))
-def test_histories_are_decided_alike_on_every_database(sessions: dict[str, Session], number: int) -> None:
+def test_histories_are_decided_alike_on_every_database(sessions: dict[str, Session]) -> None:
     deciding = {name: Deciding(session) for name, session in sessions.items()}
-    asked = histories(random.Random(2), number)
+    asked = histories(random.Random(2), HISTORIES)
     decisions = compared(deciding, asked)
     plans = [
         {sql: (found if isinstance(found, Decision) else found[1]) for sql, found in one.planned.items()}
@@ -387,9 +385,9 @@ def test_histories_are_decided_alike_on_every_database(sessions: dict[str, Sessi
     assert all(other == plans[0] for other in plans[1:]), "what the ledger keeps of a question is the same everywhere"
     tally = Counter(decision.code for each in decisions for decision in each)
     show(f"{len(asked):,} histories of {len(plans[0])} different statements", tally)
-    assert sum(tally.values()) == number * LENGTH
-    assert tally[""] > 2 * number and tally["DPSQL-602"] > number / 3
-    assert tally["DPSQL-601"] > number / 20 and tally["DPSQL-603"] > number / 20
+    assert sum(tally.values()) == HISTORIES * LENGTH
+    assert tally[""] > 2 * HISTORIES and tally["DPSQL-602"] > HISTORIES / 3
+    assert tally["DPSQL-601"] > HISTORIES / 20 and tally["DPSQL-603"] > HISTORIES / 20
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from dpsql.schema.model import Column, Schema, Table
 from dpsql.schema.paths import HeldPart, held_parts
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import open_session
+from tests.support import clinic
 from tests.support.market_cases import Pair, check
 from tests.support.neighbours import accepted
 from tests.support.noise import ZeroNoise
@@ -176,7 +177,7 @@ def fill(connection: duckdb.DuckDBPyConnection, data: Database) -> None:
     for name, rows in data.items():
         connection.execute(f"DELETE FROM {name}")
         if rows:
-            connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+            connection.execute(f"INSERT INTO {name} VALUES {clinic.listed(rows)}")
 
 
 @pytest.fixture
@@ -192,7 +193,8 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 def run(folder: Path, pair: Pair, rounds: int) -> set[str]:
     """Check every statement that is accepted on pairs of neighbours; those that were. Raises Violation."""
-    known, chance, asked = schema(folder), random.Random(7), set[str]()
+    known, chance = schema(folder), random.Random(7)
+    asked = {sql: compiled for sql in STATEMENTS if (compiled := accepted(sql, known)) is not None}
     for connection in pair:
         for table in known.tables:
             if not table.public and known.unit_column(table) is None:
@@ -202,12 +204,9 @@ def run(folder: Path, pair: Pair, rounds: int) -> set[str]:
         gone = chance.choice(data["customer"])[0]
         fill(pair[0], data)
         fill(pair[1], without(data, gone))
-        for sql in STATEMENTS:
-            compiled = accepted(sql, known)
-            if compiled is not None:
-                check(sql, compiled, pair, gone, known)
-                asked.add(sql)
-    return asked
+        for sql, compiled in asked.items():
+            check(sql, compiled, pair, gone, known)
+    return set(asked)
 
 
 def test_one_person_moves_answers_by_no_more_than_is_claimed(tmp_path: Path, pair: Pair) -> None:

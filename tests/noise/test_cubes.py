@@ -88,7 +88,7 @@ def test_variances_are_those_told() -> None:
     assert 0.93 < low < high < 1.07
     for axes in subsets(2, 2):
         weights = [[1.0] + [0.0] * (n - 1) if axis in axes else None for axis, n in enumerate(SHAPE)]
-        cells = np.array([read_off(run.reshape(SHAPE), weights, [])[0] for run in runs])
+        cells = runs @ _reading(weights, [])[:, 0]
         assert low < float(np.mean(cells**2)) / float(made.of_marginal(axes)) < high
         assert abs(float(np.mean(cells))) < 7 * sqrt(made.of_marginal(axes) / len(runs))
 
@@ -138,7 +138,7 @@ def test_bars_of_totals_cover_as_often_as_they_say(values: tuple[int, int]) -> N
     noise = of_total(RoundedGaussian(groups.variance([1, 1]), groups), values[0] * values[1], values)
     assert noise is not None
     runs = ManyTimes(DRAWS).all_of(made, rows)
-    found = np.array([np.rint(read_off(run.reshape(SHAPE), [None, None], [0, 1])) for run in runs]).reshape(-1, *SHAPE)
+    found = np.rint(runs @ _reading([None, None], [0, 1])).reshape(-1, *SHAPE)
     off = (
         found[:, : values[0], : values[1]].sum(axis=(1, 2))
         - np.array(rows).reshape(SHAPE)[: values[0], : values[1]].sum()
@@ -172,4 +172,9 @@ def test_bars_that_forget_the_count_are_noticed(monkeypatch: pytest.MonkeyPatch)
 
 def _read(runs: npt.NDArray[np.float64], weights: Weights) -> npt.NDArray[np.float64]:
     """A question read off each run, rounded."""
-    return np.rint([read_off(run.reshape(SHAPE), weights, [])[0] for run in runs])
+    return np.rint(runs @ _reading(weights, [])[:, 0])
+
+
+def _reading(weights: Weights, kept: list[int]) -> npt.NDArray[np.float64]:
+    """What is read off each coefficient by itself, a row each: of all of them it is the sum, each as often as it is large."""
+    return np.array([read_off(one.reshape(SHAPE), weights, kept) for one in np.eye(prod(SHAPE))])

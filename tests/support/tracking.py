@@ -223,11 +223,17 @@ def held(session: Session, attack: Attack) -> bool:
 
 def read_out(attack: Attack, answers: Sequence[Answer]) -> object:
     """The attacker's number, worked out of all the answers; None where too few cells are shown for it."""
-    with duckdb.connect() as paper:
-        for name, answer in zip(ANSWERS, answers, strict=False):
-            _write_down(paper, name, answer)
-        row = paper.execute(attack.reads).fetchone()
+    paper = _paper()
+    paper.execute("".join(f"DROP TABLE IF EXISTS {name};" for name in ANSWERS))
+    for name, answer in zip(ANSWERS, answers, strict=False):
+        _write_down(paper, name, answer)
+    row = paper.execute(attack.reads).fetchone()
     return row[0] if row else None
+
+
+@cache
+def _paper() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
 
 
 def _write_down(paper: duckdb.DuckDBPyConnection, name: str, answer: Answer) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.crowd import ask, spent
 from tests.support.served import ANALYSTS, dataset, served
 
 CLIENTS, STATEMENTS = 12, 4
 
 
+@pytest.mark.slow
 def test_receipts_are_the_ledger(tmp_path: Path) -> None:
     path = dataset(tmp_path)
     with served(path) as server:

@@ -248,6 +248,7 @@ def test_the_newest_charge_is_remembered_while_it_is_served(folder: Path) -> Non
             assert errors(one.query("SELECT COUNT(*) FROM person WHERE income > 900")) == []
 
 
+@pytest.mark.slow
 def test_planted_a_worker_that_takes_charges_out_of_the_ledger(folder: Path) -> None:
     """It may write the file. The charges are missed, and nothing more is answered, by this server or the next."""
     with served(folder) as server:

@@ -322,6 +322,7 @@ def test_who_says_too_little_is_sent_away(server: Served) -> None:
         one.close()
 
 
+@pytest.mark.slow
 def test_who_says_a_head_letter_by_letter_is_sent_away(server: Served) -> None:
     """Each letter is no new beginning: a connection would else be held for days."""
     with socket.create_connection(("127.0.0.1", server.http), timeout=60) as slow:

@@ -208,6 +208,7 @@ def test_a_front_that_is_killed_between_charge_and_answer(folder: Path) -> None:
                 dpsql.connect(server.url, token="dpsql_" + "x" * 43)
 
 
+@pytest.mark.slow
 def test_requests_that_are_made_up(server: Served) -> None:
     """No trace, no end, no growth, no charge."""
     if not server.http:

@@ -32,6 +32,7 @@ def masked(text: str) -> list[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_psql_prints(tmp_path: Path) -> None:
     if shutil.which("psql") is None:
         pytest.skip("psql is not installed")

@@ -67,6 +67,7 @@ def test_a_statement_that_is_too_long(server: Served, client: RawClient) -> None
     assert errors(client.until_ready())[0]["C"] == "54000"
 
 
+@pytest.mark.slow
 def test_who_does_not_log_in_is_sent_away(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten seconds, whoever says nothing or little."""
     assert login.LOGIN_SECONDS == 10

@@ -100,28 +100,37 @@ def test_the_check_names_what_does_not_fit(tmp_path: Path, ledger: Ledger) -> No
     assert "name       VARCHAR, no bounds or domain" in report
 
 
-def one_column(folder: Path, sqltype: str, cells: list[object]) -> list[object]:
-    """A private column of some cells, as it is shown, by rowid."""
+def columns(folder: Path, sqltype: str, *columns: list[object]) -> list[list[object]]:
+    """Private columns, each of a table of its own, as they are shown, by rowid."""
     path = folder / "one.sqlite"
     path.unlink(missing_ok=True)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v)")
-        connection.executemany("INSERT INTO t (v) VALUES (?)", [(cell,) for cell in cells])
-        connection.commit()
     length = ", length = 5" if sqltype.endswith("[]") else ""
-    text = HEAD.format(source="one.sqlite").replace("person.person_id", "t.id")
-    table = (
-        f'[tables.t]\nkey = ["id"]\ncolumns = {{ id = {{ type = "BIGINT" }}, v = {{ type = "{sqltype}"{length} }} }}\n'
-    )
-    return [v for (v,) in rows(declare(folder, text + table), "SELECT v::VARCHAR FROM main.t ORDER BY id")]
+    text = HEAD.format(source="one.sqlite").replace("person.person_id", "t0.id")
+    with closing(sqlite3.connect(path)) as connection:
+        for place, cells in enumerate(columns):
+            connection.execute(f"CREATE TABLE t{place} (id INTEGER PRIMARY KEY, v)")
+            connection.executemany(f"INSERT INTO t{place} (v) VALUES (?)", [(cell,) for cell in cells])
+            text += f"[tables.t{place}]\n" + ('key = ["id"]\n' if place == 0 else 'references = { id = "t0.id" }\n')
+            text += f'columns = {{ id = {{ type = "BIGINT" }}, v = {{ type = "{sqltype}"{length} }} }}\n'
+        connection.commit()
+    schema = declare(folder, text)
+    with closing(kind_for(schema).begin(schema, lambda _: None)) as engine:
+        shown = [
+            engine.owner_rows(f"SELECT v::VARCHAR FROM main.t{place} ORDER BY id") for place in range(len(columns))
+        ]
+    return [[v for (v,) in rows] for rows in shown]
+
+
+def one_column(folder: Path, sqltype: str, cells: list[object]) -> list[object]:
+    return columns(folder, sqltype, cells)[0]
 
 
 @pytest.mark.parametrize("sqltype", TYPES)
 @pytest.mark.few(3)
 def test_a_value_is_read_alike_whatever_stands_beside_it(tmp_path: Path, sqltype: str) -> None:
     """One person's value may not decide how another's is read (rule 10), and none may fail (rule 45)."""
-    together = one_column(tmp_path, sqltype, list(VALUES))
-    assert together == [one_column(tmp_path, sqltype, [value])[0] for value in VALUES]
+    together, *alone = columns(tmp_path, sqltype, list(VALUES), *([value] for value in VALUES))
+    assert [[value] for value in together] == alone
     assert together[0] is None and any(value is not None for value in together)
 
 
