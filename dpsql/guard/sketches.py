@@ -20,13 +20,15 @@ _PAIRS = 2**18
 """Pairs of cells that are compared at once."""
 _SMALL = 32
 """[sample units] Sketches of no more are nearly empty, so most are about alike: many such cells are looked for by the buckets they
-share."""
+share, many others by parts of their sketches."""
 _MANY = 64
-"""As many small cells are enough to read the buckets of all others."""
+"""As many cells are enough to read the sketches of all others."""
 _LOWEST = 16
-"""Lowest buckets of a cell by which it may be looked for."""
+"""Lowest buckets, or parts of a sketch, by which a cell may be looked for."""
 _PLACE, _CELL = 32, 2**32 - 1
 """Bits of the place of a cell, below those of a code."""
+_ODD = np.multiply.accumulate(np.full(WORDS, 0x9E3779B97F4A7C15, dtype=np.uint64))
+"""Odd numbers by which the words of a part are mixed."""
 _BITS = np.unpackbits(np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2), axis=1).sum(
     axis=1, dtype=np.uint8
 )
@@ -99,20 +101,24 @@ class Sketches:
         return pairs >> _PLACE, pairs & _CELL
 
     def _looked_for(self, able: Bools, sizes: Places, words: Words, most: int) -> Iterator[tuple[Places, Places]]:
-        """Pairs that may be near: of small cells by the buckets that they share, of others by size and folded sketch."""
-        folded, is_small = _folded(words), (sizes <= _SMALL) & (2 * most <= _LOWEST)
-        is_small &= np.count_nonzero(is_small) >= _MANY
-        if is_small.any():
-            ones, known = np.flatnonzero(is_small), self.sizes
-            others = self._order[: np.searchsorted(self._sizes, _SMALL + most)]
+        """Pairs that may be near: of many cells by what they have in common, of others by size and folded sketch."""
+        folded, known = _folded(words), self.sizes
+        is_small, is_alone = sizes <= _SMALL, np.ones(len(sizes), dtype=np.bool_)
+        for some, met in ((is_small, _sharing), (~is_small, _agreeing)):
+            if 2 * most > _LOWEST or np.count_nonzero(some) < _MANY:
+                continue
+            is_alone &= ~some
+            ones = np.flatnonzero(some)
+            low = np.searchsorted(self._sizes, sizes[ones].min() - most, side="right")
+            others = self._order[low : np.searchsorted(self._sizes, sizes[ones].max() + most)]
             others = others[able[others]]
-            for here, there in _sharing(words[ones], _words(self.marks.values, others), most):
+            for here, there in met(words[ones], _words(self.marks.values, others), most):
                 here, there = ones[here], others[there]
                 kept = np.abs(known[there] - sizes[here]) < most
                 here, there = here[kept], there[kept]
                 kept = _distances(folded[here], self._folded.values[there]) < 2 * most
                 yield here[kept], there[kept]
-        for one in np.flatnonzero(~is_small).tolist():
+        for one in np.flatnonzero(is_alone).tolist():
             check()
             low = np.searchsorted(self._sizes, sizes[one] - most, side="right")
             others = self._order[low : np.searchsorted(self._sizes, sizes[one] + most)]
@@ -132,6 +138,21 @@ def _sharing(own: Words, known: Words, most: int) -> Iterator[tuple[Places, Plac
     yield from _met(codes, theirs)
     for here, there in ((many < most, others < 2 * most), (many < 2 * most, others < most)):
         yield from _met(np.flatnonzero(here), np.flatnonzero(there))
+
+
+def _agreeing(own: Words, known: Words, most: int) -> Iterator[tuple[Places, Places]]:
+    """Pairs of cells that may be near, by a part in which their sketches agree; some of them more than once.
+
+    Why  sketches that differ in fewer than 2 most bits, cut in 2 most parts, agree in one of them
+    """
+    for part in range(2 * most):
+        yield from _met(*(_codes(words[:, part :: 2 * most]) for words in (own, known)))
+
+
+def _codes(words: Words) -> Places:
+    """The same code for rows of equal words, each with its place."""
+    mixed = (words * _ODD[: words.shape[1]]).sum(axis=1, dtype=np.uint64) >> np.uint64(_PLACE + 1)
+    return mixed.astype(np.int64) << _PLACE | np.arange(len(words))
 
 
 def _lowest(words: Words, most: int) -> tuple[Places, Places]:

@@ -108,26 +108,31 @@ def test_nothing_close_is_missed(
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([1, 2, 4, 8]), st.sampled_from([(0, 4), (1, 9), (4, 36), (30, 45)]))
-def test_small_cells_are_found_by_their_buckets_as_others_by_their_size(
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([(0, 4), (1, 9), (4, 36), (30, 45), (150, 170), (0, 390)]),
+)
+def test_many_cells_are_found_by_buckets_and_parts_as_others_by_their_size(
     seed: int, most: int, sizes: tuple[int, int]
 ) -> None:
-    """Cells of a few of 400 units, so that many share buckets, each with another that lacks some of its units and has some more."""
+    """Cells of some of 400 units, so that many share buckets, each with another that lacks some of its units and has some more."""
     found = almost_alike(seed, 60, 400, sizes)
     marks, sketches = cells([("adds", one) for one in found]).marks, Sketches()
     sketches.add(marks)
     able = np.arange(len(found)) % 7 > 0
-    shared, by_size = (_near(sketches, able, marks, most, small) for small in (32, -1))
+    by_size = _near(sketches, able, marks, most, 32, len(found) + 1)
     assert len(by_size[0]) >= able.sum()
-    assert np.array_equal(shared, by_size)
+    for small in (-1, 32, 400):
+        assert np.array_equal(_near(sketches, able, marks, most, small, 1), by_size)
 
 
 def _near(
-    sketches: Sketches, able: npt.NDArray[np.bool_], marks: Marks, most: int, small: int
+    sketches: Sketches, able: npt.NDArray[np.bool_], marks: Marks, most: int, small: int, many: int
 ) -> tuple[Places, Places]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpsql.guard.sketches._SMALL", small)
-        patch.setattr("dpsql.guard.sketches._MANY", 1)
+        patch.setattr("dpsql.guard.sketches._MANY", many)
         return sketches.near(able, marks, most)
 
 
@@ -139,9 +144,20 @@ def test_pairs_that_share_no_low_bucket_would_be_missed_where_fewer_are_looked_a
     marks, sketches = cells([("adds", one) for one in found]).marks, Sketches()
     sketches.add(marks)
     able, known = np.ones(2, dtype=np.bool_), of_sketches._lowest
-    assert len(_near(sketches, able, marks, 4, 32)[0]) == 4
+    assert len(_near(sketches, able, marks, 4, 32, 1)[0]) == 4
     monkeypatch.setattr(of_sketches, "_lowest", lambda words, most: known(words, 1))
-    assert len(_near(sketches, able, marks, 4, 32)[0]) == 2
+    assert len(_near(sketches, able, marks, 4, 32, 1)[0]) == 2
+
+
+def test_pairs_that_agree_in_no_part_would_be_missed_where_there_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells of a hundred units that differ by three: the other fault that the test above must catch."""
+    found = [keys(range(100)), keys(range(3, 103))]
+    marks, sketches = cells([("adds", one) for one in found]).marks, Sketches()
+    sketches.add(marks)
+    able, known = np.ones(2, dtype=np.bool_), of_sketches._agreeing
+    assert len(_near(sketches, able, marks, 7, 32, 1)[0]) == 4
+    monkeypatch.setattr(of_sketches, "_agreeing", lambda own, others, most: known(own, others, 1))
+    assert len(_near(sketches, able, marks, 7, 32, 1)[0]) == 2
 
 
 def almost_alike(seed: int, many: int, units: int, sizes: tuple[int, int]) -> list[Keys]:
