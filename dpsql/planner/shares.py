@@ -130,7 +130,7 @@ REMEDY = "group by fewer or coarser columns"
 
 
 def expected(compiled: Compiled, schema: Schema) -> tuple[str, ...]:
-    """One sentence for each release that the declared number of people lets show nothing, or little.
+    """One sentence for each release that the declared number of people lets show nothing, or little, or that may be about few of them.
 
     Why  the number is an estimate, so it refuses nothing (rule 56); it stands in EXPLAIN and beside the answer, whatever the data
     """
@@ -146,10 +146,17 @@ def _deciding(release: Release) -> Iterator[NoisyCount]:
 
 
 def _expected(release: Release, schema: Schema) -> Iterator[str]:
+    units = people(release.limited.block.source, schema.privacy.units)
+    k = max((one.k for one in release.suppressed), default=0)
+    told = tuple(_beyond(release, units, k)) if units is not None else ()
+    yield from told
+    if k and not told:
+        yield f"few people may be asked about: a value of fewer than {k}, by their noisy number, is not shown"
+
+
+def _beyond(release: Release, units: int, k: int) -> Iterator[str]:
+    """What the declared number of people is too small for."""
     block, selection = release.limited.block, release.selection
-    units = people(block.source, schema.privacy.units)
-    if units is None:
-        return
     if selection is not None and selection.tau > units:
         yield (
             f"a group is shown from {selection.tau:,} people on, and {units:,} are declared: none can be expected; "
@@ -164,12 +171,9 @@ def _expected(release: Release, schema: Schema) -> Iterator[str]:
             f"a number of people decides what is shown, and it is off by up to {off:,.0f} (95 %) where {units:,} are declared: "
             f"mostly noise decides; {REMEDY}, or spend more epsilon"
         )
-    groups, k = block.groups, max((one.k for one in release.suppressed), default=0)
-    if groups is None or not groups:
-        return
-    mean = Fraction(units * release.limited.limits.groups, groups)
+    mean = Fraction(units * release.limited.limits.groups, block.groups) if block.groups else k
     if mean < k:
         yield (
-            f"{groups:,} groups and {units:,} declared people leave at most {number(Fraction(round(mean * 10), 10))} for one, and "
-            f"values of fewer than {k} are not shown: few can be expected; {REMEDY}"
+            f"{block.groups:,} groups and {units:,} declared people leave at most {number(Fraction(round(mean * 10), 10))} for one, "
+            f"and values of fewer than {k} are not shown: few can be expected; {REMEDY}"
         )

@@ -16,6 +16,7 @@ from tests.support.noise import ZeroNoise
 
 RANDHIE = Path(__file__).parents[4] / "examples/randhie/schema.toml"
 MANY = "SELECT CAST(FLOOR(age) AS INTEGER) AS years, family_size, COUNT(*) FROM person_year GROUP BY ALL"
+FEW = "few people may be asked about: a value of fewer than 20, by their noisy number, is not shown"
 LONG = "SELECT CAST(FLOOR(income / 10) AS INTEGER) AS band, COUNT(*) FROM person GROUP BY ALL"
 
 
@@ -55,14 +56,24 @@ def test_a_deciding_number_that_is_mostly_noise_is_told(session: Session) -> Non
     assert "note: " not in session.explain(sql.replace("0.001", "0.1"))
 
 
-@pytest.mark.parametrize("sql", ["SELECT site, COUNT(*) FROM person GROUP BY 1", "SELECT COUNT(*) FROM person", MANY])
+@pytest.mark.parametrize("sql", ["SELECT site, COUNT(*) FROM person GROUP BY 1", "SELECT COUNT(*) FROM person"])
 def test_nothing_is_told_where_groups_can_be_expected(sql: str, session: Session) -> None:
     assert "note: " not in session.explain(sql)
 
 
-def test_nothing_is_told_where_no_number_is_declared() -> None:
+def test_where_no_number_is_declared_only_the_least_is_told() -> None:
     schema = read_schema(RANDHIE)
     with_none = replace(schema, privacy=replace(schema.privacy, units=None))
     session = opened(with_none)
-    assert "note: " not in session.explain(LONG)
+    assert [line for line in session.explain(LONG).splitlines() if line.startswith("note: ")] == [f"note: {FEW}"]
     session.close()
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT COUNT(*) FROM person WHERE site = 1 AND income < 10 AND education_years > 24", MANY]
+)
+def test_a_statement_that_may_be_about_few_is_told_what_is_not_shown(sql: str, session: Session) -> None:
+    """Before it is charged, and beside its answer, whether it has a value or not: by the text alone."""
+    assert f"note: {FEW}" in session.explain(sql).splitlines()
+    answer = session.execute(sql)
+    assert {row[-1] for row in answer.rows} <= {None} and answer.remarks[:1] == (FEW,)
