@@ -104,7 +104,7 @@ def _subjects(release: Release) -> list[Subject]:
 
 
 def _chosen(condition: Scalar) -> tuple[Scalar | None, tuple[Value, ...]]:
-    """The column that a condition chooses declared values of, and these values; (None, ()) for any other condition.
+    """The column, or the expression of columns, that a condition chooses declared values of, and these; (None, ()) for any other.
 
     Why  only where every value that `=`, `<>` and IN name is a declared one: the rows that a condition keeps are then those of these
          groups, up to rows with an undeclared value, which no group holds
@@ -115,7 +115,7 @@ def _chosen(condition: Scalar) -> tuple[Scalar | None, tuple[Value, ...]]:
     declared = _declared(subject)
     if not declared:
         return None, ()
-    if inner.is_column:
+    if subject is inner:
         return (subject, (not negated,)) if subject.sqltype.is_boolean else (None, ())
     named = [arg.value for arg in inner.args[1:]]
     if not all(arg.is_literal for arg in inner.args[1:]):
@@ -131,8 +131,12 @@ def _chosen(condition: Scalar) -> tuple[Scalar | None, tuple[Value, ...]]:
 
 
 def _declared(subject: Scalar) -> tuple[Value, ...]:
-    """The listed values of a column; () where it has none that its groups could have."""
-    if not subject.is_column or subject.sqltype.is_float:
+    """The listed values of a column, or of what is computed of columns; () where it has none that its groups could have.
+
+    Why  a key that is computed, such as a band of ages, is listed by GROUP BY just as a column is, and what a row has of it is the same
+         in its group as in a condition: both are the same tree over the same row
+    """
+    if subject.sqltype.is_float or not any(True for _ in subject.leaves()):
         return ()
     if isinstance(subject.domain, Categories):
         return subject.domain.values
