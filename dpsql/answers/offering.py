@@ -22,7 +22,7 @@ from dpsql.accounting.amounts import at_least
 from dpsql.answers.cube_columns import error_in, width_of
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import PrivacyLoss
-from dpsql.core.wording import listed, number
+from dpsql.core.wording import counted, listed, number
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.releases import Release
 from dpsql.planner.shares import people_in_a_group, sizes
@@ -63,8 +63,23 @@ def offered(source: str, found: Release, asked: Release, units: int | None, *, e
     if error_in(found, asked) > DIGIT and (exact or not _has_a_digit(found, asked, units)):
         return None
     widths = [width_of(found, output) for output in found.outputs]
-    told = [f"+-{number(float(f'{width[1]:.3g}'))}{' / n' * width[0]}" for width in widths if width is not None]
-    return Offer(source, ", ".join(told))
+    rows = people_in_a_group(asked.limited, units)
+    return Offer(source, ", ".join(said(width[1], rows, over_rows=width[0]) for width in widths if width is not None))
+
+
+def said(width: float, rows: Fraction | None, *, over_rows: bool) -> str:
+    """An error, in words.
+
+    rows       that a group is expected to have by the declarations; None where these do not say
+    over_rows  whether the error is the width over the number of rows, as of an average
+    """
+    if over_rows and rows is not None and rows >= 1:
+        return f"+-{_short(width / round(rows))} in a group of {counted(round(rows), 'row')}"
+    return f"+-{_short(width)}{' over the number of rows' * over_rows}"
+
+
+def _short(width: float) -> str:
+    return number(float(f"{width:.3g}"))
 
 
 def _has_a_digit(found: Release, asked: Release, units: int | None) -> bool:

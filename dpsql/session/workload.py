@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from dpsql.accounting.amounts import at_least
 from dpsql.answers.cube_columns import width_of
+from dpsql.answers.offering import said
 from dpsql.core import cancellation
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss, total
@@ -30,6 +31,7 @@ from dpsql.planner.cubes import rho_of
 from dpsql.planner.explain.released import asked as in_sql
 from dpsql.planner.explain.words import Words
 from dpsql.planner.parse import CreateCube, Query, parse
+from dpsql.planner.shares import people_in_a_group
 from dpsql.planner.slices import Slice, every_slice
 from dpsql.session import answer, cubes
 from dpsql.session.world import World
@@ -45,12 +47,17 @@ class ColumnErrors:
 
     alone  bought by its statement
     read   off the cube; None where it is not
+    rows   that a group is expected to have; None where nothing says so
     """
 
     name: str
     alone: float | None
     read: float | None
     over_rows: bool
+    rows: Fraction | None
+
+    def said(self, width: float) -> str:
+        return said(width, self.rows, over_rows=self.over_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +84,8 @@ class StatementOfWorkload:
             yield f"  {self.reason}"
             return
         for one in self.columns:
-            over = " / n" if one.over_rows else ""
-            alone = f"+-{number(one.alone)}{over} alone" if one.alone is not None else "no error known alone"
-            off = f", +-{number(one.read)}{over} off {self.tried}" if one.read is not None else ""
+            alone = f"{one.said(one.alone)} alone" if one.alone is not None else "no error known alone"
+            off = f", {one.said(one.read)} off {self.tried}" if one.read is not None else ""
             yield f"  {one.name}: {alone}{off}{', free' * bool(self.cube)}"
         if not self.cube:
             yield "  the cube errs more than twice as much: it would be bought, or read off it with buy=off"
@@ -185,8 +191,7 @@ class _Group:
         ]
         terms = f" OPTIONS ({', '.join(options)})" if options else ""
         numbers = ", ".join(["COUNT(*)", *(f"SUM({value})" for value in self.values)])
-        said = self.sources[source]
-        where = f" WHERE {' AND '.join(f'({one})' for one in said)}" if said else ""
+        where = "".join(f" {'AND' if i else 'WHERE'} ({one})" for i, one in enumerate(self.sources[source]))
         return (
             f"CREATE PRIVATE CUBE {name}{terms} AS SELECT {keys}, {numbers} FROM {source}{where} GROUP BY CUBE ({keys})"
         )
@@ -307,11 +312,11 @@ def _source(query: Query) -> str:
 
 
 def _share(epsilon: Fraction, part: Fraction, world: World) -> Fraction:
-    """The largest epsilon, to three digits behind the point, that costs no more than a part of the rho of another."""
+    """The largest epsilon that one cube may cost, to three digits behind the point, and no more than a part of the rho of another."""
     privacy = world.schema.privacy
     delta = (privacy.cube or privacy.caps).delta
     most = part * rho_of(EpsilonDelta(epsilon, delta))
-    low, high = 1, int(epsilon * _THOUSAND) + 1
+    low, high = 1, int(min(epsilon, (privacy.cube or privacy.caps).epsilon) * _THOUSAND) + 1
     while high - low > 1:
         middle = (low + high) // 2
         fits = rho_of(EpsilonDelta(Fraction(middle, _THOUSAND), delta)) <= most
@@ -320,7 +325,8 @@ def _share(epsilon: Fraction, part: Fraction, world: World) -> Fraction:
 
 
 def _name(source: str, taken: Sequence[str]) -> str:
-    first = "".join(c if c.isalnum() else "_" for c in source.split()[0].split(".")[-1].strip('"').lower()) or "rows"
+    word = source.split()[0].split(".")[-1].strip('"').lower()
+    first = "rows" if word.startswith("(") else "".join(c if c.isalnum() else "_" for c in word) or "rows"
     names = (f"{first}_cube{i if i > 1 else ''}" for i in range(1, len(taken) + 2))
     return next(name for name in names if name not in [one.lower() for one in taken])
 
@@ -367,7 +373,8 @@ def _tried(
         if read is None:
             found[i] = _alone(statements[i], planned[i], "no cube: it could not be read off one")
             continue
-        columns = tuple(_errors(part.release, output, read) for output in part.release.outputs)
+        rows = people_in_a_group(part.release.limited, world.schema.privacy.units)
+        columns = tuple(_errors(part.release, output, read, rows) for output in part.release.outputs)
         near = not world.stored.unanswered(planned[i].plan, [made.cube])[0].releases
         found[i] = StatementOfWorkload(
             statements[i], part.release.loss, columns, made.cube.name if near else "", made.cube.name
@@ -377,7 +384,7 @@ def _tried(
     return ProposedCube(made.cube.name, sql, made.plan.plan.loss.rho, cells, count), found
 
 
-def _errors(alone: Release, output: Output, read: Release | None) -> ColumnErrors:
+def _errors(alone: Release, output: Output, read: Release | None, rows: Fraction | None) -> ColumnErrors:
     aggregate = next(a for a in alone.limited.block.aggregates if a.name == output.name)
     own = width_of(alone, output)
     other = None
@@ -385,7 +392,7 @@ def _errors(alone: Release, output: Output, read: Release | None) -> ColumnError
         other = next((width_of(read, one) for one in read.outputs if one.name == output.name), None)
     name = in_sql(aggregate, Words.of_relation(alone.limited.block.source))
     widths = [None if width is None else float(f"{width[1]:.3g}") for width in (own, other)]
-    return ColumnErrors(name, widths[0], widths[1], bool(own and own[0]))
+    return ColumnErrors(name, widths[0], widths[1], bool(own and own[0]), rows)
 
 
 def _alone(sql: str, planned: _Planned | None, reason: str) -> StatementOfWorkload:

@@ -31,7 +31,8 @@ owner's verbs:
                         -f FILE or -c SQL names them, else those that were charged; --plot FILE draws it
   dpsql workload SCHEMA -f FILE
                         the cubes that answer the statements of a file, their price, and every error off them and bought alone;
-                        --epsilon E is the price of all of them, and --yes buys them
+                        --epsilon E is the price of all of them, and --yes buys them; --dashboard ZIP takes the statements from a
+                        dashboard that Superset exported
   dpsql practice SCHEMA [FOLDER]
                         write invented data, from the declarations alone, and a schema whose budget does not end, to try statements on
   dpsql audit SCHEMA    lower bounds of what statements lose, beside what they claim; exit code 1 where one is above its claim:

@@ -117,6 +117,8 @@ def _add_statements(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument("-c", dest="given", metavar="SQL", action="append", default=[], help=given)
     parser.add_argument("-f", dest="file", metavar="FILE", help="a file of them (- is standard input)")
     if verb == "workload":
+        board = "a dashboard as Superset exports it: the statements of its charts and filters; needs the extra dpsql[workload]"
+        parser.add_argument("--dashboard", metavar="ZIP", help=board)
         parser.add_argument("--epsilon", metavar="E", type=_price, help="of all cubes together")
         parser.add_argument("--analyst", metavar="NAME", help="who pays")
         parser.add_argument("--yes", action="store_true", help="buy the cubes without being asked")
@@ -127,7 +129,15 @@ def _work(options: argparse.Namespace) -> None:
     from dpsql.session.opening import open_session
 
     with closing(open_session(options.target, options.analyst, options.ledger)) as session:
-        report = session.workload(_statements(options), options.epsilon)
+        statements = _statements(options)
+        if options.dashboard is not None:
+            from dpsql.clients.superset.charts import statements_of
+
+            found = statements_of(options.dashboard, session)
+            statements += found.sql
+            for one in found.left:
+                _print(f"left out: {one}")
+        report = session.workload(statements, options.epsilon)
         _print(str(report))
         if not report.cubes:
             return

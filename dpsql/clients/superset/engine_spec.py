@@ -10,7 +10,6 @@ from weakref import WeakValueDictionary
 
 from sqlalchemy import types
 from sqlalchemy.engine import URL
-from superset.constants import TimeGrain
 from superset.db_engine_specs.base import BaseEngineSpec
 from superset.db_engine_specs.exceptions import SupersetDBAPIDatabaseError
 from superset.errors import SupersetErrorType
@@ -19,16 +18,9 @@ from superset.utils.core import GenericDataType
 
 from dpsql.clients.dbapi.connection import Connection
 from dpsql.clients.repl.words import AGGREGATES, SCALARS
+from dpsql.clients.superset.charts import GRAINS
 from dpsql.clients.superset.parsing import Dpsql
 
-GRAINS = {
-    TimeGrain.HOUR: "hour",
-    TimeGrain.DAY: "day",
-    TimeGrain.WEEK: "week",
-    TimeGrain.MONTH: "month",
-    TimeGrain.QUARTER: "quarter",
-    TimeGrain.YEAR: "year",
-}
 LITERALS = {types.Date: "DATE '%Y-%m-%d'", types.DateTime: "TIMESTAMP '%Y-%m-%d %H:%M:%S.%f'"}
 LINE = re.compile(r"DPSQL-\d{3}: [^\n]*")
 KINDS = {
