@@ -66,6 +66,11 @@ class StoredCube:
     def shape(self) -> tuple[int, ...]:
         return self.statistics[0].residual.shape
 
+    @property
+    def size(self) -> int:
+        """Number of coefficients of each cell."""
+        return self.statistics[0].residual.size
+
 
 def written(cube: StoredCube) -> str:
     """A cube as the ledger keeps it."""

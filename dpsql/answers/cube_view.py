@@ -55,7 +55,8 @@ class View:
     def numbers(self, coefficients: Floats) -> Floats:
         """Of every group that is shown; 0 where conditions leave nobody."""
         shape = self.cube.shape
-        found = read_off(coefficients, self.weights, self.kept).reshape([shape[axis] for axis in self.kept])
+        told = self.cube.statistics[0].residual.told(coefficients, self.involved)
+        found = read_off(told, self.weights, self.kept).reshape([shape[axis] for axis in self.kept])
         for place, axis in enumerate(self.kept):
             chosen = self.allowed.get(axis)
             if chosen is not None:

@@ -118,7 +118,7 @@ class Cubes:
             table = self._questions.answers.get(cube.fingerprint)
             if table is None:
                 raise error(901, "a cube's answer is not stored")
-            found = tuple(np.asarray(Column.of(c).values, dtype=np.float64).reshape(cube.shape) for c in table.cells)
+            found = tuple(np.asarray(Column.of(c).values, dtype=np.float64) for c in table.cells)
             self._open[cube.fingerprint] = found
             if len(self._open) > MOST_OPEN:
                 self._open.popitem(last=False)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, erfc, hypot, prod, sqrt
+from math import ceil, erfc, hypot, sqrt
 from statistics import NormalDist
 
 from dpsql.core.columns import Column
@@ -21,7 +21,7 @@ from dpsql.mechanisms.additive import AdditiveDefaults, Floats, SharedNoise
 from dpsql.mechanisms.bounds import up
 from dpsql.mechanisms.conversions import gaussian
 from dpsql.mechanisms.gaussian import DiscreteGaussian, event_of
-from dpsql.mechanisms.residual import Residual, subsets
+from dpsql.mechanisms.residual import Residual
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.mechanisms.weighted import gaussian_quantiles
 
@@ -155,8 +155,7 @@ class ResidualGaussian(AdditiveDefaults):
     least: Fraction = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        axes = range(len(self.residual.shape))
-        found = (self.residual.of_marginal(one) for one in subsets(len(axes), len(axes)) if self.residual.answers(one))
+        found = map(self.residual.of_marginal, self.residual.squared)
         object.__setattr__(self, "least", min(found) * self.weights[0] ** 2)
 
     def rho(self, l2_squared: int) -> Fraction:
@@ -168,7 +167,7 @@ class ResidualGaussian(AdditiveDefaults):
 
         most  [nats] the dataset's epsilon
         """
-        cells = prod(self.residual.shape) * len(self.weights)
+        cells = self.residual.size * len(self.weights)
         return gaussian(up(self.rho(l2_squared)), DiscreteGaussian.approximation_delta(cells, most))
 
     def of(self, variance: Fraction, cell: int = 0) -> RoundedGaussian:
@@ -183,7 +182,7 @@ class ResidualGaussian(AdditiveDefaults):
         return event_of(loss)
 
     def added(self, cells: Sequence[Sequence[int]], source: NoiseSource) -> list[Column[int | None]]:
-        """The coefficients of all cells with their noise; None in place of those that are not released."""
+        """The coefficients of all cells with their noise."""
         return [self.residual.noisy(cell, weight, source) for cell, weight in zip(cells, self.weights, strict=True)]
 
     def sample(self, source: NoiseSource, size: int) -> Sequence[int]:

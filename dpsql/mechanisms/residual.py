@@ -26,10 +26,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from math import fsum, prod
+from typing import TypeVar
 
 import numpy as np
 
-from dpsql.core.columns import Column, combined, whole
+from dpsql.core.columns import Column, Whole, combined, whole
 from dpsql.core.errors import error
 from dpsql.mechanisms import helmert
 from dpsql.mechanisms.bounds import up
@@ -39,6 +40,8 @@ Axes = frozenset[int]
 Weights = Sequence[Sequence[float] | None]
 """Of each axis the weight of each of its values; None: it is summed."""
 MOST_AXES = 8
+MOST_SETS = 2**MOST_AXES
+"""Sets of axes that a cube may have."""
 FINEST_SIGMA = Fraction(1, 2**20)
 _ABOVE = 1 + 2.0**-46
 _ROUNDING = Fraction(1, 12)
@@ -50,6 +53,10 @@ class Residual:
 
     shape    number of values of each axis
     squared  sigma_A^2 by A; what has none is not released
+
+    Where all are released, cells and coefficients are those of the whole cube, the last axis first to change. Else nothing is as large
+    as the cube: cells are those of the marginal of each A, one after the other in the order of `squared`, and coefficients those of
+    each A alone.
     """
 
     shape: tuple[int, ...]
@@ -60,6 +67,20 @@ class Residual:
     def __post_init__(self) -> None:
         found = ((axes, float(squared + _ROUNDING / 2 ** len(axes))) for axes, squared in self.squared.items())
         object.__setattr__(self, "rounded", tuple(found))
+
+    @property
+    def is_whole(self) -> bool:
+        """True if all coefficients are released."""
+        return len(self.squared) == 1 << sum(n > 1 for n in self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of released coefficients."""
+        return sum(map(prod, map(self._contrasts, self.squared)))
+
+    def _contrasts(self, axes: Axes) -> list[int]:
+        """The number of contrasts along each of some axes."""
+        return [self.shape[axis] - 1 for axis in sorted(axes)]
 
     def rho(self, rows: int, apart: int | None = None) -> Fraction:
         """The zCDP loss where a unit has at most so many rows: rows^2 times half of (1).
@@ -105,7 +126,9 @@ class Residual:
         """(2), of the rounded coefficients."""
         spread, level = _moments(weights, self.shape)
         axes_of = range(len(self.shape))
-        found = [own * prod([spread[i] if i in axes else level[i] for i in axes_of]) for axes, own in self.rounded]
+        told = frozenset(i for i in axes_of if weights[i] is not None)
+        some = ((axes, own) for axes, own in self.rounded if axes <= told)
+        found = [own * prod([spread[i] if i in axes else level[i] for i in axes_of]) for axes, own in some]
         return Fraction(fsum(found)) * (1 + Fraction(1, 10**12))
 
     def of_marginal(self, axes: Axes) -> Fraction:
@@ -113,37 +136,80 @@ class Residual:
         return self.variance([[1.0, *[0.0] * (n - 1)] if i in axes else None for i, n in enumerate(self.shape)])
 
     def scales(self, weight: int) -> tuple[Column[int], Column[int]]:
-        """Of every coefficient how it is drawn where a row adds at most `weight`: a sigma and j, in units of 2^-j. 0 where it is not.
+        """Of every coefficient how it is drawn where a row adds at most `weight`: a sigma and j, in units of 2^-j.
 
         Why  the root of sigma_A^2 k (k + 1) ... is off by less than a part of 2^-47 in DOUBLE; made larger by 2^-46 and rounded up to a
              whole number it is never below what is owed. Of 51 or 52 binary digits, so that rounding to 2^-j is what the continuous
              Gaussian would be rounded to (gaussian.TOTAL_VARIATION)
         """
-        table = np.zeros(2 ** len(self.shape))
-        for axes, squared in self.squared.items():
-            table[sum(1 << axis for axis in axes)] = float(squared) * weight**2
-        sigmas = np.sqrt(table[helmert.supports(self.shape)] * helmert.squares(self.shape)).ravel() * _ABOVE
-        _, exponents = np.frexp(np.where(sigmas > 0, sigmas, 1.0))
+        sigmas = np.sqrt(self._variances(weight)) * _ABOVE
+        _, exponents = np.frexp(sigmas)
         places = (52 - exponents).astype(np.int64)
         if np.any(places < 0) or np.any(places > 62):
             raise error(901, "a noise scale is out of range")
         drawn = np.ceil(np.ldexp(sigmas, places)).astype(np.int64)
         return Column(drawn), Column(places)
 
+    def _variances(self, weight: int) -> helmert.Floats:
+        """Of every coefficient its variance, where a row adds at most `weight`."""
+        if not self.is_whole:
+            sizes = ([self.shape[axis] for axis in sorted(axes)] for axes in self.squared)
+            parts = zip(self.squared.values(), sizes, strict=True)
+            return np.concatenate([float(own) * weight**2 * _inner(helmert.squares(of)).ravel() for own, of in parts])
+        table = np.zeros(2 ** len(self.shape))
+        for axes, squared in self.squared.items():
+            table[sum(1 << axis for axis in axes)] = float(squared) * weight**2
+        return (table[helmert.supports(self.shape)] * helmert.squares(self.shape)).ravel()
+
     def noisy(self, cells: Sequence[int], weight: int, source: NoiseSource) -> Column[int | None]:
-        """The coefficients of a cube with their noise; None in place of those that are not released."""
+        """The coefficients of a cube with their noise."""
         sigmas, places = self.scales(weight)
-        kept = whole(sigmas) > 0
-        exact = helmert.coefficients(cells, self.shape).take(kept)
-        shift = whole(places)[kept]
-        drawn = whole(source.gaussians(sigmas.take(kept)))
+        exact, shift = self.exact(cells), whole(places)
+        drawn = whole(source.gaussians(sigmas))
         # ties are rounded up; j = 0 where it is whole already
         halves = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-        noise = (drawn + halves) >> shift
-        added = whole(combined((1, exact), (1, Column(noise))))
-        found = np.zeros(len(kept), dtype=added.dtype)
-        found[kept] = added
-        return Column(found, ~kept)
+        return Column(whole(combined((1, exact), (1, Column((drawn + halves) >> shift)))))
+
+    def exact(self, cells: Sequence[int]) -> Column[int]:
+        """The coefficients of a cube, exactly."""
+        if self.is_whole:
+            return helmert.coefficients(cells, self.shape)
+        parts, start, known = [], 0, whole(cells)
+        for axes in self.squared:
+            sizes = [self.shape[axis] for axis in sorted(axes)]
+            end = start + prod(sizes)
+            own = whole(helmert.coefficients(Column(known[start:end]), sizes))
+            parts.append(_inner(own.reshape(sizes)).ravel())
+            start = end
+        found = np.concatenate(parts)
+        return Column(found) if found.dtype == np.int64 else Column.of(found.tolist())
+
+    def told(self, released: helmert.Floats, axes: Axes) -> helmert.Floats:
+        """The released coefficients that tell some axes apart: a cube that has one value along every other axis.
+
+        Why  as many as the whole cube has are the whole cube's: those of every A together are as many where all are released
+        """
+        if released.size == prod(self.shape):
+            tensor = released.reshape(self.shape)
+            return tensor[tuple(slice(None) if i in axes else slice(1) for i in range(len(self.shape)))]
+        found, start = np.zeros([n if i in axes else 1 for i, n in enumerate(self.shape)]), 0
+        for one in self.squared:
+            end = start + prod(self._contrasts(one))
+            if one <= axes:
+                place = tuple(slice(1, None) if i in one else slice(1) for i in range(len(self.shape)))
+                found[place] = released[start:end].reshape(found[place].shape)
+            start = end
+        return found
+
+
+Tensor = TypeVar("Tensor", helmert.Floats, Whole)
+
+
+def _inner(tensor: Tensor) -> Tensor:
+    """The coefficients that are contrasts along every axis."""
+    for axis in range(tensor.ndim):
+        tensor = np.moveaxis(np.moveaxis(tensor, axis, 0)[1:], 0, axis)
+    return tensor
 
 
 def _moments(weights: Weights, shape: Sequence[int]) -> tuple[list[float], list[float]]:

@@ -192,6 +192,7 @@ class Release:
     tables       the declared ones that it depends on: it stays stored while their versions stay the same
     unread       those of them of which only the declarations count
     is_cube      whether its cells are the coefficients of a cube, which have no group keys
+    marginals    the keys of each group of cells that a cube is made of; (): its cells are those of all keys
     fit          how a model is fitted by it: its measures are asked one after the other, each at what was made of those before
     """
 
@@ -211,6 +212,7 @@ class Release:
     tables: frozenset[str] = frozenset()
     unread: frozenset[str] = frozenset()
     is_cube: bool = False
+    marginals: tuple[tuple[int, ...], ...] = ()
     fit: Fit | None = None
 
     @property

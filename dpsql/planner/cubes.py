@@ -8,6 +8,9 @@ What one unit can change
   3. Each of these statistics is released as the coefficients of its cells. Over their deviations, squared, they add up to the
      same for every cell, and for K rows to at most K^2 times that: rho, in closed form. Where a unit has no value of some key twice,
      as of the year in a table with a row a person and year, it is (1 + 1 / K) / 2 of that.
+     With `ways` below the number of keys it is no matter how these cells come about: the engine's rows, one for each combination of
+     keys that somebody has, are summed to the marginals, and the coefficients are made of these. The cut of 1. is one and the same
+     for all marginals, so that the K rows which move one of them are those that move the others.
   4. The rho of several statistics is the sum of theirs. With k values the number of rows has 1 / (sqrt k + 1) of it, and each
      value 1 / (k + sqrt k).
 """
@@ -18,7 +21,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from math import isqrt, prod
+from math import comb, isqrt, prod
 
 from dpsql.aggregates.base import Limits, Statistic
 from dpsql.aggregates.count import Rows
@@ -31,11 +34,12 @@ from dpsql.mechanisms.calibration import NO_MU
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.mechanisms.cube_noise import ResidualGaussian
 from dpsql.mechanisms.reach import largest_rho
-from dpsql.mechanisms.residual import MOST_AXES, residual
+from dpsql.mechanisms.residual import MOST_AXES, MOST_SETS, residual, subsets
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.releases import Bounded, BoundedBlock, NoisyStatistic, Plan, Release
 from dpsql.plan.resolved import Block
 from dpsql.planner.cube_terms import CubeTerms
+from dpsql.planner.limit import as_listed
 from dpsql.planner.lower import lower
 from dpsql.planner.measure import Identities, depends_on, unread
 from dpsql.planner.partition import entries
@@ -76,7 +80,7 @@ def calibrate_cube(
         raise error(104, what, hint='its owner may write accounting = "auto" or "zcdp" in a new ledger\'s schema')
     require_least(price, schema, terms.NOUN)
     part = _only_block(bounded)
-    ways = _ways(part.block, terms)
+    ways = _ways(part.block, terms, schema)
     of = depends_on(part.block, schema)
     statistics = list(_statistics(part.block))
     noise = _noise(part, statistics, ways, rho_of(price) * LESS)
@@ -131,6 +135,9 @@ def _only_block(bounded: Bounded) -> BoundedBlock:
     part = bounded.blocks[0]
     block = part.block
     for place, key in enumerate(block.keys):
+        if key.values is None and as_listed(key).values is not None:
+            what = "all keys together make more groups than the owner's max_cells"
+            raise error(304, what, hint="write OPTIONS (ways = 2) for groups by two of them at a time", span=key.span)
         if key.values is None:
             raise error(303, "the keys of a cube are declared", hint="declare a domain for the column", span=key.span)
         if block.is_selected(place):
@@ -138,8 +145,6 @@ def _only_block(bounded: Bounded) -> BoundedBlock:
     if not block.keys or not block.aggregates:
         what = "a cube has keys, and numbers of their groups"
         raise error(104, what, hint="write SELECT key, COUNT(*) FROM t GROUP BY CUBE (key)")
-    if len(block.keys) > MOST_AXES:
-        raise error(304, f"a cube has at most {MOST_AXES} keys", hint="leave some out", span=block.keys[MOST_AXES].span)
     for aggregate in block.aggregates:
         _check_additive(aggregate)
     # what a cube is of is rows: which groups a unit is in is no matter
@@ -162,8 +167,19 @@ def _not_held(aggregate: Aggregate, what: str) -> Error:
     return error(106, f"a cube holds {what}", hint=hint, span=aggregate.span)
 
 
-def _ways(block: Block, terms: CubeTerms) -> int:
-    return min(len(block.keys), terms.ways or len(block.keys))
+def _ways(block: Block, terms: CubeTerms, schema: Schema) -> int:
+    """Of at most how many keys groups are told together. Raises 304 for too many groups in all."""
+    keys = len(block.keys)
+    ways = min(keys, terms.ways or keys)
+    if sum(comb(keys, size) for size in range(ways + 1)) > MOST_SETS:
+        what = f"a cube has groups by at most {MOST_SETS} sets of keys, and {keys} keys have more by {ways}"
+        hint = f"leave keys out: all of {MOST_AXES} may be told together" + ", or write ways = 2" * (ways > 2)
+        raise error(304, what, hint=hint, span=block.keys[min(MOST_AXES, keys - 1)].span)
+    cells = sum(prod(len(block.keys[axis].values or ()) - 1 for axis in axes) for axes in subsets(keys, ways))
+    if cells > schema.privacy.max_cells:
+        what = f"the declared keys make more than {schema.privacy.max_cells:,} cells by {ways}"
+        raise error(304, what, hint="write fewer ways, or fewer or coarser columns", span=block.keys[-1].span)
+    return ways
 
 
 def values_of(block: Block) -> dict[Hashable, Aggregate]:
@@ -218,8 +234,8 @@ def _noise(
         ResidualGaussian(residual(shape, ways, rho * share, rows, apart), one.weights, rows, apart)
         for one, share in zip(statistics, _shares(len(statistics) - 1), strict=True)
     )
-    most = prod(max(1, n * (n - 1)) for n in shape)
-    if any(one.squared_scale * most > WIDEST_SCALE**2 for one in found):
+    largest = sorted(max(1, n * (n - 1)) for n in shape)[-ways:]
+    if any(one.squared_scale * prod(largest) > WIDEST_SCALE**2 for one in found):
         raise too_wide()
     return found
 
@@ -254,7 +270,10 @@ def _measured(
         if loss.delta > for_grid:
             loss = replace(loss, delta=Fraction(0), mu_squared=NO_MU)
         measures.append(NoisyStatistic(f"m{i}", one.statistic, sensitivity, own, loss))
-    return Release(part, tuple(measures), None, (), total(m.loss for m in measures), "", is_cube=True)
+    made = noise[0].residual
+    marginals = () if made.is_whole else tuple(tuple(sorted(axes)) for axes in made.squared)
+    loss = total(m.loss for m in measures)
+    return Release(part, tuple(measures), None, (), loss, "", is_cube=True, marginals=marginals)
 
 
 def _fingerprint(part: BoundedBlock, release: Release, ways: int, price: EpsilonDelta, identity: str) -> str:

@@ -28,15 +28,17 @@ from dpsql.schema.model import Schema
 from dpsql.sql.duckdb import EPOCH, decimal_text
 
 
-def limit(block: Block, options: Options, schema: Schema) -> BoundedBlock:
+def limit(block: Block, options: Options, schema: Schema, ways: int | None = None) -> BoundedBlock:
     """The block with listed keys and with limits that the engine SQL enforces.
+
+    ways  of at most how many keys groups are told together; None: of all
 
     Raises 303 (a key that can neither be listed nor selected), 304 (too many declared groups), 401 (no limit on rows or groups).
     """
     listed = {i for bound in block.lists for i in bound.keys}
     keys = tuple(key if i in listed else as_listed(key) for i, key in enumerate(block.keys))
-    block = _within(replace(block, keys=keys), schema.privacy.max_cells)
-    groups = _declared_groups(block, schema)
+    block = _within(replace(block, keys=keys), schema.privacy.max_cells, ways)
+    groups = _declared_groups(block, schema, ways)
     source = block.source
     if source.unit is None:
         raise error(901, "a relation without a unit reached the limits")
@@ -100,12 +102,12 @@ def _no_limit(what: str, source: Relation) -> Error:
     )
 
 
-def _declared_groups(block: Block, schema: Schema) -> int | None:
+def _declared_groups(block: Block, schema: Schema, ways: int | None) -> int | None:
     """Number of groups if every key is declared; None where one is selected privately, or listed later."""
-    groups = math.prod(one.groups for one in block.lists if one.groups is not None)
+    sizes = [one.groups for one in block.lists if one.groups is not None]
     for key in block.keys:
-        groups *= len(key.values) if key.values is not None else 1
-        if groups > schema.privacy.max_cells:
+        sizes.append(len(key.values) if key.values is not None else 1)
+        if _together(sizes, ways) > schema.privacy.max_cells:
             raise error(
                 304,
                 f"the declared keys make more than {schema.privacy.max_cells:,} groups",
@@ -115,7 +117,12 @@ def _declared_groups(block: Block, schema: Schema) -> int | None:
     return block.groups
 
 
-def _within(block: Block, most: int) -> Block:
+def _together(sizes: Sequence[int], ways: int | None) -> int:
+    """The most groups that are told together, by the numbers of values of all keys."""
+    return math.prod(sizes if ways is None else sorted(sizes)[-ways:])
+
+
+def _within(block: Block, most: int, ways: int | None) -> Block:
     """The block with at most so many declared groups: the keys with the longest lists of their own are selected privately instead.
 
     Why  declarations alone say which keys these are, and what a selected key shows has passed the threshold (rule 29), whatever
@@ -123,8 +130,8 @@ def _within(block: Block, most: int) -> Block:
     """
     keys = list(block.keys)
     for i in sorted(range(len(keys)), key=lambda i: -len(keys[i].values or ())):
-        groups = math.prod([one.groups or 1 for one in block.lists] + [len(key.values or (None,)) for key in keys])
-        if block.whole or groups <= most:
+        sizes = [one.groups or 1 for one in block.lists] + [len(key.values or (None,)) for key in keys]
+        if block.whole or _together(sizes, ways) <= most:
             break
         keys[i] = replace(keys[i], values=None)
     return replace(block, keys=tuple(keys))

@@ -30,13 +30,15 @@ from dpsql.schema.model import RESERVED, Schema
 from dpsql.sql.duckdb import quoted
 
 
-def bound(query: Query, resolved: Resolved, schema: Schema) -> Bounded:
+def bound(query: Query, resolved: Resolved, schema: Schema, ways: int | None = None) -> Bounded:
     """Each block with what one unit may contribute to it.
+
+    ways  of at most how many keys groups are told together; None: of all
 
     Raises 104 for options that do not go together, or not with this statement; 303, 304, 401.
     """
     options = query.settled
-    blocks = tuple(limit(block, options, schema) for block in resolved.blocks)
+    blocks = tuple(limit(block, options, schema, ways) for block in resolved.blocks)
     _check_together(query.options, options, blocks)
     if options.accuracy_target is not None:
         accurate.check_statement(blocks, resolved.post_query)

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpsql.aggregates.distinct_values import matched
 from dpsql.aggregates.histogram import Counts, source_of
-from dpsql.core.columns import Column, Places, ones, whole
+from dpsql.core.columns import Column, Places, Whole, largest, ones, whole
 from dpsql.core.errors import error
 from dpsql.engines.base import ExactTable
 from dpsql.mechanisms.source import NoiseSource
@@ -122,7 +122,9 @@ def _drawn(asked: Release, keys: Columns, sums: Sums, noise: NoiseSource, lists:
     if asked.selection is not None:
         return _select(asked, keys, sums, noise, lists)
     cells = tuple(c for i in range(len(asked.measures)) for c in _noisy(asked, i, sums, noise))
-    return NoisyTable(() if asked.is_cube else keys, cells, len(keys[0]) if keys else 1)
+    if asked.is_cube:
+        return NoisyTable((), cells, len(cells[0]))
+    return NoisyTable(keys, cells, len(keys[0]) if keys else 1)
 
 
 def _sums(compiled: CompiledRelease, exact: ExactTable | None, matchings: Sequence[ExactTable]) -> tuple[Columns, Sums]:
@@ -295,13 +297,37 @@ def _fill(asked: Release, keys: Columns, sums: Sums, lists: KeyTables) -> tuple[
     if not asked.keys:
         return (), tuple(column[:1] if len(column) else ones(1) for column in sums)
     dimensions = _dimensions(asked, lists)
-    places = np.zeros(len(keys[0]), dtype=np.intp)
-    listed = np.ones(len(keys[0]), dtype=np.bool_)
-    for dimension in dimensions:
-        found = dimension.found(keys)
-        places, listed = places * dimension.size + found, listed & (found >= 0)
-    groups = prod(dimension.size for dimension in dimensions)
-    return declared_keys(asked, lists), tuple(_filled(groups, places[listed], column.take(listed)) for column in sums)
+    found = [dimension.found(keys) for dimension in dimensions]
+    listed = np.logical_and.reduce([place >= 0 for place in found])
+    sums = tuple(column.take(listed) for column in sums)
+    along = [(one.size, place[listed]) for one, place in zip(dimensions, found, strict=True)]
+    if asked.marginals:
+        of_each = [_summed(sums, *_flat([along[axis] for axis in axes], len(sums[0]))) for axes in asked.marginals]
+        return (), tuple(Column.of(np.concatenate(parts).tolist()) for parts in zip(*of_each, strict=True))
+    groups, places = _flat(along, len(sums[0]))
+    return declared_keys(asked, lists), tuple(_filled(groups, places, column) for column in sums)
+
+
+def _flat(along: Sequence[tuple[int, Places]], rows: int) -> tuple[int, Places]:
+    """Number of the combinations of some keys, and of each row the place of its own."""
+    groups, places = 1, np.zeros(rows, dtype=np.intp)
+    for size, place in along:
+        groups, places = groups * size, places * size + place
+    return groups, places
+
+
+def _summed(sums: Sums, groups: int, places: Places) -> list[Whole]:
+    """The sums of each group's rows.
+
+    Why  a sum of so many numbers fits int64 where so many times the largest does; elsewhere Python's integers take part
+    """
+    found: list[Whole] = []
+    for column in map(whole, sums):
+        fits = largest(column) * len(column) < 2**62
+        target: Whole = np.zeros(groups, dtype=np.int64) if fits else np.zeros(groups, dtype=np.object_)
+        np.add.at(target, places, column if fits else column.astype(np.object_))
+        found.append(target)
+    return found
 
 
 def _filled(groups: int, places: Places, column: Column[int]) -> Column[int]:

@@ -111,6 +111,9 @@ class Staged:
         return {name: wire_columns(self.bound(name)) for name in names}
 
     def _check_cells(self, part: CompiledRelease) -> None:
+        if part.release.marginals:
+            # no table of all keys is made, and the plan knows how many cells their marginals have
+            return
         groups = 1
         for one in part.release.limited.block.lists:
             rows = len(self.bound(one.bound).data[0]) if self.bound(one.bound).data else 0

@@ -185,7 +185,8 @@ def plan(statement: CreateCube, world: World) -> PlannedCube:
     """A cube up to its noise."""
     asked = replace(statement.query, options=Options(max_rows=statement.terms.max_rows), session=Options())
     query = in_main(asked, world.schema)
-    bounded = bound(query, resolve(query, world.schema, world.catalog, world.sandbox), world.schema)
+    resolved = resolve(query, world.schema, world.catalog, world.sandbox)
+    bounded = bound(query, resolved, world.schema, statement.terms.ways)
     judged = world.guard.judge(bounded)
     made = calibrate_cube(bounded, statement.terms, _written(statement), world.schema, world.identities)
     return PlannedCube(Planned(query, judged, made.compiled), _cube(statement, made, world))
@@ -303,7 +304,7 @@ def _told(cube: StoredCube, is_stored: bool) -> Iterator[str]:
     """Lines of EXPLAIN."""
     epsilon, delta, rho = cube.price
     keys = listed([f"{name} ({n:,})" for name, n in zip(cube.told, cube.shape, strict=True)])
-    yield f"cube {printable(cube.name)}: {counted(prod(cube.shape), 'cell')} by {keys}"
+    yield f"cube {printable(cube.name)}: {counted(cube.size, 'cell')} by {keys}"
     yield f"  all groups by at most {cube.ways} of these keys, and what conditions on their values leave of them"
     if is_stored:
         yield "price: stored already, so it is free"
@@ -332,7 +333,7 @@ def _row(cube: StoredCube, world: World) -> Sequence[object]:
     worst = max(marginal_errors(cube, axes)[0] for axes in _marginals(cube))
     numbers = ", ".join(numbers_of(cube))
     moment = cube.time.partition("+")[0]
-    sizes = (cube.ways, prod(cube.shape))
+    sizes = (cube.ways, cube.size)
     return (cube.name, ", ".join(cube.told), numbers, *sizes, epsilon, delta, rho, worst, moment, _current(cube, world))
 
 

@@ -380,7 +380,7 @@ def _tried(
             statements[i], part.release.loss, columns, made.cube.name if near else "", made.cube.name
         )
     count = sum(bool(one.cube) for one in found.values())
-    cells = prod(made.cube.shape)
+    cells = made.cube.size
     return ProposedCube(made.cube.name, sql, made.plan.plan.loss.rho, cells, count), found
 
 

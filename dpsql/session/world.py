@@ -112,7 +112,8 @@ class World:
         if not isinstance(query, Query):
             raise error(106, "no question is in the ledger", hint="none")
         asked = in_main(query, self.schema)
-        return bound(asked, resolve(asked, self.schema, self.catalog, self.sandbox), self.schema)
+        ways = statement.terms.ways if isinstance(statement, CreateCube) else None
+        return bound(asked, resolve(asked, self.schema, self.catalog, self.sandbox), self.schema, ways)
 
     def close(self) -> None:
         self._own.close()

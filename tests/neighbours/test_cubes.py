@@ -13,16 +13,18 @@ from contextlib import closing
 from fractions import Fraction
 from math import prod
 
-import numpy as np
 import pytest
 
 from dpsql.aggregates.joint import ValueCells
 from dpsql.core.loss import PrivacyLoss
+from dpsql.mechanisms.cube_noise import ResidualGaussian
 from dpsql.mechanisms.residual import Axes, Residual, residual
+from dpsql.release import noisy
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
 from tests.support.opened import clinic_data
+from tests.unit.mechanisms.test_residual import places
 
 TEXT = clinic.schema_text()
 OTHERS: list[clinic.Row] = [(i, i % 8, 1 + i % 4, 5.0 + i, i % 30 if i % 4 else None, None) for i in range(40)]
@@ -52,12 +54,12 @@ def opened(visits: list[clinic.Row], people: int, text: str) -> Session:
 
 
 def distance(
-    cube: str, hers: list[clinic.Row], others: list[clinic.Row] = OTHERS, text: str = TEXT
+    cube: str, hers: list[clinic.Row], others: list[clinic.Row] = OTHERS, text: str = TEXT, ways: int = 9
 ) -> tuple[Fraction, PrivacyLoss]:
     """Half of the squared distance of two releases, each coefficient over its variance; and what was charged."""
     tables = []
     charged: PrivacyLoss | None = None
-    statement = f"CREATE PRIVATE CUBE c OPTIONS (epsilon = 1, delta = 1e-6) AS {cube}"
+    statement = f"CREATE PRIVATE CUBE c OPTIONS (epsilon = 1, delta = 1e-6, ways = {ways}) AS {cube}"
     for session in (opened(others, 9, text), opened([*others, *hers], 10, text)):
         with closing(session):
             answer = session.execute(statement)
@@ -71,7 +73,7 @@ def distance(
     weights = [(one.residual, weight) for one in known.statistics for weight in one.weights]
     found = Fraction(0)
     for before, after, (made, weight) in zip(*tables, weights, strict=True):
-        for place, one, other in zip(np.ndindex(made.shape), before, after, strict=True):
+        for place, one, other in zip(places(made), before, after, strict=True):
             axes = frozenset(i for i, k in enumerate(place) if k)
             variance = made.squared[axes] * weight**2 * prod(k * (k + 1) for k in place if k)
             found += Fraction((one - other) ** 2) / (2 * variance)
@@ -87,6 +89,54 @@ def cases() -> Iterator[tuple[str, str]]:
 def test_one_person_moves_a_cube_by_no_more_than_is_charged(cube: str, hers: str) -> None:
     found, charged = distance(CUBES[cube], HERS[hers])
     assert 0 < found <= charged.rho or (found == 0 and cube == "filtered")
+
+
+BY_ONE = {
+    "one row": "SELECT site, female, COUNT(*), SUM(income) FROM patient GROUP BY CUBE (site, female)",
+    "joined": CUBES["joined"],
+    "three keys": """SELECT year, site, city, COUNT(*), SUM(cost) FROM visit JOIN patient USING (patient_id)
+    GROUP BY CUBE (year, site, city)""",
+}
+"""Cubes of which no more than some keys are told together: no table of all keys is made."""
+
+
+@pytest.mark.parametrize(
+    "hers", ["at one bound, in one year", "more rows than are declared", "values that are missing"]
+)
+@pytest.mark.parametrize(("cube", "ways"), [("one row", 1), ("joined", 1), ("three keys", 1), ("three keys", 2)])
+@pytest.mark.few(4)
+def test_one_person_moves_marginals_by_no_more_than_is_charged(cube: str, ways: int, hers: str) -> None:
+    found, charged = distance(BY_ONE[cube], HERS[hers], ways=ways)
+    assert 0 < found <= charged.rho
+    if hers == "at one bound, in one year" and cube != "one row":
+        assert float(found) == pytest.approx(float(charged.rho), rel=1e-9)
+
+
+def test_rows_that_stand_in_a_marginal_twice_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: what the marginals are summed of is told twice."""
+    honest = noisy._summed
+    monkeypatch.setattr(noisy, "_summed", lambda *given: [2 * column for column in honest(*given)])
+    with pytest.raises(AssertionError):
+        test_one_person_moves_marginals_by_no_more_than_is_charged("three keys", 2, "at one bound, in one year")
+
+
+def test_a_set_of_keys_that_is_forgotten_in_the_norm_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: marginals by two keys are released, and charged as if those by one were all."""
+
+    def by_one(shape: tuple[int, ...], ways: int, rho: Fraction, rows: int, apart: int | None) -> Residual:
+        own = residual(shape, 1, rho, rows, apart)
+        sets = {axes: own.squared.get(axes, own.squared[frozenset()]) for axes in residual(shape, ways, rho, 1).squared}
+        return Residual(shape, sets)
+
+    monkeypatch.setattr("dpsql.planner.cubes.residual", by_one)
+    monkeypatch.setattr("dpsql.mechanisms.cube_noise.ResidualGaussian.rho", _of_one_way)
+    with pytest.raises(AssertionError):
+        test_one_person_moves_marginals_by_no_more_than_is_charged("three keys", 2, "at one bound, in one year")
+
+
+def _of_one_way(noise: ResidualGaussian, _: int) -> Fraction:
+    made = noise.residual
+    return Residual(made.shape, {axes: s for axes, s in made.squared.items() if len(axes) < 2}).rho(noise.rows)
 
 
 def test_the_claim_is_reached() -> None:

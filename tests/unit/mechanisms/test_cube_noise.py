@@ -70,6 +70,6 @@ def test_it_is_as_exact_as_its_best_marginal() -> None:
 
 def test_each_cell_has_noise_of_its_own_weight() -> None:
     noise = ResidualGaussian(residual((2, 2), 1, RHO, 1), (50, 1))
-    first, second = noise.added((Column.of([1, 2, 3, 4]), Column.of([0, 0, 1, 0])), ZeroNoise())
-    # what tells both keys apart together is not released
-    assert first.tolist() == [10, -2, -4, None] and second.tolist() == [1, 1, -1, None]
+    # of all groups, then by one key, then by the other: what tells both apart together is not there
+    first, second = noise.added((Column.of([10, 4, 6, 3, 7]), Column.of([1, 1, 0, 0, 1])), ZeroNoise())
+    assert first.tolist() == [10, -2, -4] and second.tolist() == [1, 1, -1]

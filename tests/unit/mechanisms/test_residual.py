@@ -48,14 +48,54 @@ def test_the_variance_is_that_of_what_is_read_off(shape: tuple[int, ...]) -> Non
         assert exact <= told * (1 + 1e-9) and told <= exact * (1 + 1 / 12 / 25) + 1e-9
 
 
+def marginals(made: Residual, tensor: np.ndarray) -> Column[int]:
+    """The cells that coefficients are made of: those of the whole cube, or of the marginal of each A."""
+    if made.is_whole:
+        return Column(tensor.ravel())
+    others = [tuple(i for i in range(tensor.ndim) if i not in axes) for axes in made.squared]
+    return Column(np.concatenate([np.atleast_1d(tensor.sum(axis=summed)).ravel() for summed in others]))
+
+
+def places(made: Residual) -> list[tuple[int, ...]]:
+    """Of every coefficient that is released, in order, which contrast it is along each axis."""
+    every = list(np.ndindex(made.shape))
+    if made.is_whole:
+        return every
+    return [place for axes in made.squared for place in every if axes == frozenset(i for i, k in enumerate(place) if k)]
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 2), (2, 1, 3), (1, 1, 1)])
 @pytest.mark.parametrize("ways", [1, 2, 3])
-def test_what_is_not_of_so_many_ways_is_not_released(ways: int) -> None:
-    shape = (3, 4, 2)
+def test_what_is_of_so_many_ways_is_released_as_of_the_whole_cube(ways: int, shape: tuple[int, ...]) -> None:
+    """The coefficients made of marginals are those made of all cells, whatever int64 holds."""
     made = residual(shape, ways, RHO, 1)
-    noisy = made.noisy([5] * 24, 1, ZeroNoise())
-    released = [value is not None for value in noisy]
-    assert released == [sum(k > 0 for k in place) <= ways for place in np.ndindex(shape)]
-    assert [made.answers(axes) for axes in subsets(3, 3)] == [len(axes) <= ways for axes in subsets(3, 3)]
+    for factor in (1, 2**58):
+        tensor = np.array([factor * ((7 * i) % 11) for i in range(prod(shape))], dtype=object).reshape(shape)
+        whole_cube = np.array(helmert.coefficients(Column.of(tensor.ravel().tolist()), shape).tolist()).reshape(shape)
+        released = made.noisy(Column.of(marginals(made, tensor).tolist()), 1, ZeroNoise()).tolist()
+        assert released == [whole_cube[place] for place in places(made)] and len(released) == made.size
+    assert len(places(made)) == sum(sum(k > 0 for k in place) <= ways for place in np.ndindex(shape))
+    assert [made.answers(axes) for axes in subsets(3, 3)] == [
+        sum(shape[axis] > 1 for axis in axes) <= ways for axes in subsets(3, 3)
+    ]
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+def test_marginals_are_read_off_what_holds_no_whole_cube(ways: int) -> None:
+    """As of coefficients that are kept as a whole cube, in which nothing stands where nothing was released."""
+    shape = (3, 4, 1, 2)
+    made = residual(shape, ways, RHO, 1)
+    tensor = np.array([(7 * i) % 11 for i in range(24)]).reshape(shape)
+    released = np.array(made.noisy(marginals(made, tensor), 1, ZeroNoise()).tolist(), dtype=float)
+    kept_whole = np.zeros(shape)
+    for place, coefficient in zip(places(made), released, strict=True):
+        kept_whole[place] = coefficient
+    for axes in subsets(4, ways):
+        summed = tensor.sum(axis=tuple(i for i in range(4) if i not in axes)).ravel()
+        for known in (released, kept_whole.ravel()):
+            assert np.allclose(read_off(made.told(known, axes), [None] * 4, sorted(axes)), summed)
+    some: Weights = [[1.0, 0.0, 1.0], None, None, None]
+    assert np.allclose(read_off(made.told(released, frozenset({0})), some, []), tensor[[0, 2]].sum())
 
 
 def test_without_noise_every_marginal_is_exact() -> None:
@@ -70,12 +110,13 @@ def test_without_noise_every_marginal_is_exact() -> None:
     assert np.allclose(read_off(noisy, some, [2]), tensor[[0, 2]].sum(axis=(0, 1)))
 
 
-def test_each_coefficient_is_drawn_at_no_less_than_it_owes() -> None:
+@pytest.mark.parametrize("ways", [2, 3])
+def test_each_coefficient_is_drawn_at_no_less_than_it_owes(ways: int) -> None:
     shape, noise = (3, 5, 2), RecordedNoise()
-    made = residual(shape, 3, RHO, 1)
-    made.noisy([0] * 30, 7, noise)
-    _, places = made.scales(7)
-    for (_, squared, _), place, shift in zip(noise.drawn, np.ndindex(shape), places, strict=True):
+    made = residual(shape, ways, RHO, 1)
+    made.noisy(marginals(made, np.zeros(shape, dtype=np.int64)), 7, noise)
+    _, shifts = made.scales(7)
+    for (_, squared, _), place, shift in zip(noise.drawn, places(made), shifts, strict=True):
         axes = frozenset(i for i, k in enumerate(place) if k)
         owed = made.squared[axes] * 49 * prod(k * (k + 1) for k in place if k) * 4**shift
         assert owed <= squared <= owed * (1 + Fraction(1, 2**44))
@@ -84,8 +125,9 @@ def test_each_coefficient_is_drawn_at_no_less_than_it_owes() -> None:
 
 def test_a_planted_scale_that_is_rounded_down_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsql.mechanisms.residual._ABOVE", 1 - 2.0**-40)
-    with pytest.raises(AssertionError):
-        test_each_coefficient_is_drawn_at_no_less_than_it_owes()
+    for ways in (2, 3):
+        with pytest.raises(AssertionError):
+            test_each_coefficient_is_drawn_at_no_less_than_it_owes(ways)
 
 
 def test_noise_that_is_too_wide_is_refused() -> None:

@@ -9,6 +9,7 @@ from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from dpsql.accounting.answers import Answers
@@ -603,3 +604,52 @@ def test_a_delta_that_is_large_beside_its_epsilon_buys_no_more_than_the_epsilon_
         )
         epsilon = Fraction(terms.split()[2].rstrip(","))
         assert 0 < made.receipt.loss.rho <= rho_at_most(epsilon)
+
+
+# --- marginals of some keys at a time ---------------------------------------------------------------------------------
+
+FEW_CELLS = TEXT.replace("[privacy]", "[privacy]\nmax_cells = 35", 1)
+"""Fewer than sites, sexes and cities make together."""
+BY_TWO = """CREATE PRIVATE CUBE pairs OPTIONS (epsilon = 1, delta = 1e-6, ways = 2) AS
+SELECT site, female, city, COUNT(*), SUM(income), AVG(weight) FROM patient GROUP BY CUBE (site, female, city)"""
+OF_TWO = [
+    "SELECT COUNT(*) FROM patient",
+    "SELECT city, site, COUNT(*), SUM(income), AVG(weight) FROM patient GROUP BY city, site",
+    "SELECT female, COUNT(*), COUNT(weight) FROM patient WHERE site IN (1, 3) GROUP BY female",
+    "SELECT city, COUNT(*) FROM patient GROUP BY ROLLUP (city)",
+]
+
+
+def test_groups_by_two_keys_need_no_table_of_all_keys() -> None:
+    with closing(clinic_data(FEW_CELLS, DATA).session(ZeroNoise())) as session:
+        with pytest.raises(Error, match="DPSQL-304: all keys together"):
+            session.execute(BY_TWO.replace(", ways = 2", ""))
+        session.execute(BY_TWO)
+        for sql in OF_TWO:
+            read, bought = session.execute(sql), session.execute(f"/* dpsql: cube=off */ {sql}")
+            assert is_read(read) and bought.releases
+            for row, other in zip(rows_of(read), rows_of(bought), strict=True):
+                for one, two in zip(row, other, strict=True):
+                    assert one == two or float(str(one)) == pytest.approx(float(str(two)), rel=1e-9, abs=1e-6)
+        again = session.execute(BY_TWO)
+        assert not again.releases and again.cached
+
+
+@pytest.mark.parametrize(("columns", "ways"), [(24, 2), (9, 9)])
+def test_too_many_sets_of_keys_are_refused(columns: int, ways: int, tmp_path: Path) -> None:
+    listed = ", ".join(f"c{i}" for i in range(columns))
+    flags = ", ".join(f"(i % {2 + i}) < 1 AS c{i}" for i in range(columns))
+    duckdb.sql(f"COPY (SELECT i AS person, {flags} FROM range(100) AS t(i)) TO '{tmp_path / 't.parquet'}'")
+    declared = "".join(f'c{i} = {{ type = "BOOLEAN", nullable = false }}\n' for i in range(columns))
+    (tmp_path / "schema.toml").write_text(
+        '[dataset]\nname = "t"\nsource = "."\n[privacy]\nunit = "t.person"\nepsilon = 4.0\ndelta = 1e-6\n'
+        'query = { epsilon = 0.1, delta = 1e-9 }\n[tables.t]\nsource = "t.parquet"\nkey = ["person"]\n[tables.t.columns]\n'
+        f'person = {{ type = "BIGINT" }}\n{declared}'
+    )
+    sql = (
+        "EXPLAIN CREATE PRIVATE CUBE c OPTIONS (epsilon = 0.1, ways = {}) AS SELECT COUNT(*) FROM t GROUP BY CUBE ({})"
+    )
+    with closing(open_session(tmp_path / "schema.toml", "owner", ledger=":memory:")) as session:
+        with pytest.raises(Error, match=f"at most 256 sets of keys, and {columns} keys have more by {ways}"):
+            session.execute(sql.format(ways, listed))
+        assert session.execute(sql.format(1, listed)).rows
