@@ -1,4 +1,5 @@
-"""Fixtures of every test: a state folder of its own, never the runner's own, and bundled data that is bound to no ledger."""
+"""Fixtures of every test: a state folder of its own, never the runner's own, bundled data that is bound to no ledger, and declared
+tables that sessions hand on."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ import pytest
 from dpsql.dataset import binding
 from dpsql.engines.base import UnitPlace
 from dpsql.schema.model import Schema
+from dpsql.session import world
+from tests.support.lent import declared_tables
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 STATE = "XDG_STATE_HOME"
@@ -24,6 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # hundreds of programs are started: each would compile all that it imports
         os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp(prefix="dpsql-tests-compiled-")
     binding._places = _bound_places
+    world.DeclaredTables = declared_tables  # type: ignore[assignment, misc]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -176,5 +176,5 @@ def _read(runs: npt.NDArray[np.float64], weights: Weights) -> npt.NDArray[np.flo
 
 
 def _reading(weights: Weights, kept: list[int]) -> npt.NDArray[np.float64]:
-    """What is read off each coefficient by itself, a row each: of all of them it is the sum, each as often as it is large."""
+    """A question read off each coefficient by itself, a row each: off all of them it is their sum, each as often as it is large."""
     return np.array([read_off(one.reshape(SHAPE), weights, kept) for one in np.eye(prod(SHAPE))])
