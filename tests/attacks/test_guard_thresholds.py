@@ -13,6 +13,7 @@ from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
+from tests.support.opened import Data
 
 TOTAL = "SELECT COUNT(*) FROM patient"
 LIGHT = f"{TOTAL} WHERE weight < 81.4"
@@ -27,12 +28,19 @@ BANDS = (
 )
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    clinic.write(tmp_path, {name: [] for name in clinic.DDL})
-    found = open_session(clinic.schema(tmp_path, guard="block"), None, ":memory:", noise=ZeroNoise())
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Data]:
+    folder = tmp_path_factory.mktemp("nobody")
+    clinic.write(folder, {name: [] for name in clinic.DDL})
+    found = Data(clinic.schema(folder, guard="block"))
     yield found
     found.close()
+
+
+@pytest.fixture
+def session(data: Data) -> Iterator[Session]:
+    with data.without_noise() as found:
+        yield found
 
 
 def decided(session: Session, *statements: str, price: str = "10") -> list[str]:

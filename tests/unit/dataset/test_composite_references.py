@@ -17,6 +17,7 @@ from dpsql.core.errors import Error
 from dpsql.dataset import owner
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import default_ledger, ledger_identity
+from tests.support.opened import Data
 
 SCHEMA = """
 [dataset]
@@ -66,16 +67,26 @@ ODD = "INSERT INTO line VALUES (NULL, 3, 0, 9), (1, NULL, 0, 9), (5, 999, 0, 9),
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with duckdb.connect(str(tmp_path / "chain.duckdb")) as stored:
+    return made(tmp_path)
+
+
+def made(folder: Path) -> Path:
+    with duckdb.connect(str(folder / "chain.duckdb")) as stored:
         stored.execute(STORED)
         stored.execute(ODD)
-    (tmp_path / "schema.toml").write_text(SCHEMA, encoding="utf-8")
-    return tmp_path
+    (folder / "schema.toml").write_text(SCHEMA, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Data]:
+    with closing(Data(made(tmp_path_factory.mktemp("chain")) / "schema.toml")) as found:
+        yield found
 
 
 @pytest.fixture
-def connection(folder: Path) -> Iterator[Connection]:
-    with closing(dpsql.connect(folder / "schema.toml", ledger=":memory:")) as found:
+def connection(data: Data) -> Iterator[Connection]:
+    with closing(data.connection()) as found:
         yield found
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import duckdb
 import pytest
 
 from dpsql.core.errors import Error
 from dpsql.guard import public
-from dpsql.session.opening import open_session
 from dpsql.session.session import Session
-from tests.support.noise import ZeroNoise
+from tests.support.opened import Data
 
 SCHEMA = """
 [dataset]
@@ -74,12 +72,19 @@ OTHERS = [
 """The sample has nobody of whom they are, and public tables do not tell that nobody is there."""
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    (tmp_path / "shop.toml").write_text(SCHEMA)
-    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Data]:
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "shop.toml").write_text(SCHEMA)
+    with duckdb.connect(str(folder / "shop.duckdb")) as connection:
         connection.execute(DATA)
-    with closing(open_session(tmp_path / "shop.toml", None, ":memory:", noise=ZeroNoise())) as found:
+    with closing(Data(folder / "shop.toml")) as found:
+        yield found
+
+
+@pytest.fixture
+def session(data: Data) -> Iterator[Session]:
+    with data.without_noise() as found:
         yield found
 
 

@@ -19,7 +19,7 @@ from dpsql.core.errors import Error
 from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import ledger_identity
-from dpsql.session.tuning import DRAWS, ColumnError, prices, tune
+from dpsql.session.tuning import DRAWS, ColumnError, TuneReport, prices, tune
 
 PEOPLE, GROUPS = 4000, 4
 TOML = """
@@ -80,6 +80,17 @@ def ledger(schema: Schema) -> Iterator[Ledger]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def report(folder: Path) -> TuneReport:
+    """One number of people, tuned for once."""
+    schema = read_schema(folder / "schema.toml")
+    with closing(Ledger.open(":memory:", ledger_identity(schema))) as ledger:
+        found = tune(schema, ledger, ["SELECT COUNT(*) AS n FROM person"])
+        # nothing is charged nor stored
+        assert ledger.history() == [] and not any(ledger.scope("dataset", "").ever.amounts)
+    return found
+
+
 def test_errors_are_those_of_the_statement_itself(schema: Schema, ledger: Ledger) -> None:
     sql = "SELECT grp, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m FROM person GROUP BY grp ORDER BY grp"
     (tuned,) = tune(schema, ledger, [sql]).statements
@@ -104,12 +115,6 @@ def test_what_fits_is_what_the_total_admits(schema: Schema, ledger: Ledger) -> N
     assert dict(report.together) == {price: int(2 / price) for price in prices(schema)}
 
 
-def test_nothing_is_charged_nor_stored(schema: Schema, ledger: Ledger) -> None:
-    sql = "SELECT COUNT(*) AS n FROM person"
-    tune(schema, ledger, [sql])
-    assert ledger.history() == [] and not any(ledger.scope("dataset", "").ever.amounts)
-
-
 def test_without_statements_the_charged_ones_are_asked(folder: Path, tmp_path: Path) -> None:
     schema, file = read_schema(folder / "schema.toml"), tmp_path / "shop.ledger"
     with closing(Ledger.open(file, ledger_identity(schema))) as ledger, pytest.raises(Error, match="no statement to"):
@@ -132,8 +137,7 @@ def test_refused_free_and_priced_by_themselves(schema: Schema, ledger: Ledger) -
     assert own.own_price and [at.fits for at in own.prices] == [16]
 
 
-def test_limits_are_counted_exactly(schema: Schema, ledger: Ledger) -> None:
-    report = tune(schema, ledger, ["SELECT COUNT(*) FROM person"])
+def test_limits_are_counted_exactly(report: TuneReport) -> None:
     found = {one.place: one for one in report.limits}
     assert found["person.x"].cut == Fraction(19, 100)
     assert [(o.written, o.cut, o.noise) for o in found["person.x"].others] == [
@@ -147,8 +151,7 @@ def test_limits_are_counted_exactly(schema: Schema, ledger: Ledger) -> None:
     assert "person.kind, list of 2: leaves out 0.075 % (c 3)" in str(report)
 
 
-def test_the_price_that_is_enough_is_told(schema: Schema, ledger: Ledger) -> None:
-    report = tune(schema, ledger, ["SELECT COUNT(*) AS n FROM person"])
+def test_the_price_that_is_enough_is_told(schema: Schema, ledger: Ledger, report: TuneReport) -> None:
     assert report.statements[0].enough() == prices(schema)[0]
     assert report.advice == (
         "errors of a tenth of the typical value or less in every column need epsilon 0.05 a statement; the default is 0.5: "
@@ -158,19 +161,18 @@ def test_the_price_that_is_enough_is_told(schema: Schema, ledger: Ledger) -> Non
     assert "cannot be had" in few.advice[0]
 
 
-def test_json_holds_what_the_text_holds(schema: Schema, ledger: Ledger) -> None:
-    report = tune(schema, ledger, ["SELECT COUNT(*) AS n FROM person"])
+def test_json_holds_what_the_text_holds(schema: Schema, report: TuneReport) -> None:
     found = json.loads(report.json)
     assert [at["epsilon"] for at in found["statements"][0]["prices"]] == [float(price) for price in prices(schema)]
     assert {one["place"] for one in found["limits"]} == {one.place for one in report.limits}
     assert "outside the promise" in str(report)
 
 
-def test_the_noise_is_that_of_the_declared_promise(schema: Schema, ledger: Ledger) -> None:
+def test_the_noise_is_that_of_the_declared_promise(schema: Schema, ledger: Ledger, report: TuneReport) -> None:
     """A scratch ledger of another total would take another mechanism: "auto" goes by the total and the price."""
     gaussian = replace(schema, privacy=replace(schema.privacy, mechanism="auto", accounting="zcdp"))
     (tuned,) = tune(gaussian, ledger, ["SELECT COUNT(*) AS n FROM person"]).statements
-    (laplace,) = tune(schema, ledger, ["SELECT COUNT(*) AS n FROM person"]).statements
+    (laplace,) = report.statements
     assert tuned.prices[0].loss.loss.epsilon is None and laplace.prices[0].loss.loss.epsilon is not None
 
 
