@@ -152,7 +152,8 @@ def _agreeing(own: Words, known: Words, most: int) -> Iterator[tuple[Places, Pla
 def _codes(words: Words) -> Places:
     """The same code for rows of equal words, each with its place."""
     mixed = (words * _ODD[: words.shape[1]]).sum(axis=1, dtype=np.uint64) >> np.uint64(_PLACE + 1)
-    return mixed.astype(np.int64) << _PLACE | np.arange(len(words))
+    codes = mixed.astype(np.int64) << _PLACE | np.arange(len(words))
+    return np.asarray(codes)
 
 
 def _lowest(words: Words, most: int) -> tuple[Places, Places]:
