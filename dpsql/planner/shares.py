@@ -155,7 +155,7 @@ def _expected(release: Release, schema: Schema) -> Iterator[str]:
 
 
 def _beyond(release: Release, units: int, k: int) -> Iterator[str]:
-    """What the declared number of people is too small for."""
+    """Sentences that say that the declared number of people is small for what is asked."""
     block, selection = release.limited.block, release.selection
     if selection is not None and selection.tau > units:
         yield (
