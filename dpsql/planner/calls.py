@@ -6,7 +6,9 @@ in the registry is hidden from it behind a word that no function has, and comes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 from sqlglot import exp
@@ -88,14 +90,56 @@ def every(tree: exp.Expression, *kinds: type[Found]) -> list[Found]:
 
     Why  a statement is looked through dozens of times; the parser's own walk, a generator for each node, takes three times as long
     """
-    found: list[Found] = []
-    waiting: list[exp.Expression] = [tree]
-    for node in waiting:
-        if isinstance(node, kinds):
-            found.append(node)
-        if type(node) not in _LEAVES:
-            waiting += children(node)
+    held = _unchanged.get()
+    nodes = held if held is not None and held[0] is tree else _listed(tree)
+    return [node for node in nodes if isinstance(node, kinds)]
+
+
+def _listed(tree: exp.Expression) -> list[exp.Expression]:
+    found: list[exp.Expression] = [tree]
+    for node in found:
+        if type(node) in _LEAVES:
+            continue
+        # as in `children`, without a list for each node
+        for value in node.args.values():
+            kind = type(value)
+            if kind is list:
+                found += [part for part in value if isinstance(part, exp.Expression)]
+            elif kind not in _PLAIN and isinstance(value, exp.Expression):
+                found.append(value)
     return found
+
+
+_unchanged: ContextVar[list[exp.Expression] | None] = ContextVar("unchanged", default=None)
+
+
+@contextmanager
+def unchanged(tree: exp.Expression) -> Iterator[None]:
+    """While nothing is changed in a tree its nodes are listed once, however often it is looked through."""
+    token = _unchanged.set(_listed(tree))
+    try:
+        yield
+    finally:
+        _unchanged.reset(token)
+
+
+def copied(node: exp.Expression) -> exp.Expression:
+    """A copy of a tree for whoever prints it, or changes it without looking below what its nodes know of themselves.
+
+    Why  the parser's own copy goes through the places in the text of each node part by part
+    """
+    parts: dict[str, object] = {}
+    for name, value in node.args.items():
+        kind = type(value)
+        if kind is list:
+            parts[name] = [copied(part) if isinstance(part, exp.Expression) else part for part in value]
+        else:
+            parts[name] = copied(value) if kind not in _PLAIN and isinstance(value, exp.Expression) else value
+    made = type(node)(**parts)
+    if node._meta:
+        made._meta = dict(node._meta)
+    made._type = node._type
+    return made
 
 
 def respelt(tree: exp.Expression) -> bool:

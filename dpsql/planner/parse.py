@@ -375,6 +375,10 @@ def _limit_of(fetch: exp.Fetch) -> exp.Limit | None:
 
 def _keep_words(tree: exp.Expression, sql: str) -> None:
     """Functions keep the name that the caller wrote, for messages: the parser has names of its own for some."""
-    for node in tree.find_all(exp.Func):
-        if "start" in node.meta and sql[node.meta["start"] : node.meta["end"] + 1].isidentifier():
+    for node in every(tree, exp.Expression):
+        if (
+            isinstance(node, exp.Func)
+            and "start" in node.meta
+            and sql[node.meta["start"] : node.meta["end"] + 1].isidentifier()
+        ):
             node.meta["word"] = sql[node.meta["start"] : node.meta["end"] + 1]

@@ -23,7 +23,7 @@ from sqlglot import exp
 from dpsql.core.domains import UNBOUNDED, Categories
 from dpsql.core.errors import Error, error
 from dpsql.plan.resolved import PostQuery, PublicTuples, PublicTypes, Resolved
-from dpsql.planner.calls import every
+from dpsql.planner.calls import every, unchanged
 from dpsql.planner.options import ALL
 from dpsql.planner.parse import DUCKDB, Query
 from dpsql.planner.resolve.catalog import quoted_columns, reads_catalog, spending_tables
@@ -36,7 +36,7 @@ from dpsql.planner.resolve.pivot import unpivoted, with_values
 from dpsql.planner.resolve.query import query
 from dpsql.planner.resolve.rows_of_people import rows_of_people
 from dpsql.planner.resolve.sources import check_tables
-from dpsql.planner.resolve.statement import Env, Private, Public, Statement, total_text
+from dpsql.planner.resolve.statement import Env, Private, Public, Statement, plain_text, total_text
 from dpsql.planner.resolve.syntax import without_own_functions
 from dpsql.planner.resolve.totals import totals
 from dpsql.schema.model import Column, Schema, Table
@@ -67,34 +67,32 @@ def resolve(
 
 def _resolve(asked: Query, schema: Schema, types: PublicTypes | None, lists: PublicTuples | None) -> Resolved:
     tree = asked.tree
-    check_tables(tree, schema)
-    check_buckets(tree)
-    spent, catalog = spending_tables(tree, schema), reads_catalog(tree)
+    with unchanged(tree):
+        check_tables(tree, schema)
+        check_buckets(tree)
+        spent, catalog = spending_tables(tree, schema), reads_catalog(tree)
+        free = free_answer(tree, schema) if not spent else None
+        shown, pivots, written = without_own_functions(tree), every(tree, exp.Pivot), len(every(tree, exp.Expression))
     if spent:
-        text = _text(quoted_columns(without_own_functions(tree), spent))
+        text = plain_text(quoted_columns(shown, spent))
         return Resolved((), (), PostQuery(text, text, (), (), traced=False, empty=True, catalog=catalog, spent=spent))
-    free = free_answer(tree, schema)
+    plain, is_own = plain_text(shown), shown is not tree
     if free is not None:
         text, notes = DUCKDB.generate(free[0], comments=False), free[1]
-        plain = _text(without_own_functions(tree))
         return Resolved((), (), PostQuery(text, plain, (), (), traced=False, empty=True, catalog=catalog, notes=notes))
-    shown = without_own_functions(tree)
-    plain, is_own = _text(shown), shown is not tree
-    if every(tree, exp.Pivot):
+    if pivots:
         listed = partial(declared_values, schema)
-        tree, plain = unpivoted(tree, listed), _text(without_own_functions(with_values(tree, listed)))
-        is_own = True
-    statement = Statement(
-        schema, types, lists, asked.settled.groups == ALL, tree, written=len(every(tree, exp.Expression))
-    )
+        tree, plain = unpivoted(tree, listed), plain_text(without_own_functions(with_values(tree, listed)))
+        is_own, written = True, len(every(tree, exp.Expression))
+    statement = Statement(schema, types, lists, asked.settled.groups == ALL, tree, written=written)
     statement.query = partial(query, statement)
     found = statement.query(tree, Env(top=True))
     if isinstance(found, Private):
         raise rows_of_people(found, tree)
     post_query = _post_query(statement, found, plain)
-    written = _text(asked.tree) if is_own else plain
+    asked_text = plain_text(asked.tree) if is_own else plain
     notes = tuple(dict.fromkeys(statement.notes))
-    post_query = replace(post_query, written=written if written != plain else None, notes=notes)
+    post_query = replace(post_query, written=asked_text if asked_text != plain else None, notes=notes)
     needed = statement.needed(found.tree)
     blocks = tuple(block for block in statement.blocks if block.name in needed)
     return Resolved(blocks, tuple(bound for bound in statement.bounds if bound.name in needed), post_query)
@@ -118,11 +116,6 @@ def declared_values(
     values = domain.values if isinstance(domain, Categories) else ()
     listed = tuple(v for v in values if isinstance(v, int | str))
     return listed if listed and len(listed) == len(values) else None
-
-
-def _text(tree: exp.Expression) -> str:
-    # Comments stay behind: another parser may read their ends differently.
-    return DUCKDB.generate(tree, comments=False)
 
 
 def _post_query(statement: Statement, found: Public, plain: str) -> PostQuery:

@@ -13,7 +13,7 @@ from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import NULL_TYPE, Scalar
 from dpsql.plan.resolved import Block, GroupKey
 from dpsql.plan.tables import ROW_NUMBER
-from dpsql.planner.calls import function_of
+from dpsql.planner.calls import every, function_of
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.aggregates import Collector
@@ -303,14 +303,22 @@ def _said_of_keys(select: exp.Select, rewriter: _Rewriter) -> list[exp.Expressio
     """
     said: list[exp.Expression] = []
     over_keys = replace(rewriter, aliases={})
+    read = {leaf.tree for key in rewriter.keys.values() for leaf in key.scalar.leaves()}
     for node in where_parts(select) if rewriter.keys else []:
         try:
-            found = over_keys.rewrite(node) if not any(is_query(part) for part in parts_of(node)) else None
+            found = over_keys.rewrite(node) if _reads_nothing_else(node, read, rewriter.scope) else None
         except Error:
             continue
         if found is not None and found.find(exp.Column) is not None and all(map(_cannot_fail, parts_of(found))):
             said.append(found)
     return said
+
+
+def _reads_nothing_else(node: exp.Expression, read: set[Node], scope: Scope) -> bool:
+    """True if a condition holds no query, and names no column but those that group keys are made of."""
+    if any(is_query(part) for part in parts_of(node)):
+        return False
+    return all(leaf.tree in read for column in every(node, exp.Column) for leaf in scalar(column, scope).leaves())
 
 
 def _cannot_fail(node: exp.Expression) -> bool:

@@ -18,7 +18,7 @@ from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.scalar import Scalar, column, tree_of
 from dpsql.plan.resolved import Block, InputTable, PublicTuples, PublicTypes
 from dpsql.plan.tables import ROW_NUMBER, PublicTable, end_column, intervals_table, redrawn_table
-from dpsql.planner.calls import every, function_of
+from dpsql.planner.calls import copied, every, function_of
 from dpsql.planner.grammar import record_of
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.provenance import chooses, shows
@@ -182,7 +182,7 @@ class Statement:
 
     def text(self, tree: exp.Expression) -> str:
         """The SQL of a public query; over released values it is total."""
-        return total_text(tree) if self.reads(tree)[1] else DUCKDB.generate(tree, comments=False)
+        return total_text(tree) if self.reads(tree)[1] else plain_text(tree)
 
     def sized(self, query: Public) -> Public:
         """The query, unless WITH queries that read each other twice have made it too large (107)."""
@@ -299,13 +299,18 @@ def _written_names(tree: exp.Expression) -> tuple[str, ...]:
     return tuple(p.alias_or_name for p in named) if len(named) == len(tree.expressions) else ()
 
 
+def plain_text(tree: exp.Expression) -> str:
+    """The SQL of a query as it stands. Comments stay behind: another parser may read their ends differently."""
+    return DUCKDB.generate(copied(tree), copy=False, comments=False)
+
+
 def total_text(tree: exp.Expression) -> str:
     """The SQL of what is computed from released values.
 
     Casts and integer division give NULL where the engine would raise, for the price is paid by then; a ratio over a noisy zero is NULL
     as well, not inf: it says nothing.
     """
-    return DUCKDB.generate(tree.transform(_total), copy=False, comments=False)
+    return DUCKDB.generate(copied(tree).transform(_total, copy=False), copy=False, comments=False)
 
 
 def _total(node: exp.Expression) -> exp.Expression:
