@@ -25,6 +25,8 @@ from tests.support.violation import Violation
 STATEMENTS = [
     "SELECT part, COUNT(*), SUM(age) FROM (SELECT age, NTILE(3) OVER (ORDER BY age) AS part FROM patient) GROUP BY part",
     "SELECT part, COUNT(*) FROM (SELECT NTILE(2) OVER (ORDER BY cost DESC) AS part FROM visit WHERE year > 1) GROUP BY part",
+    "SELECT part, COUNT(*), SUM(age) FROM (SELECT age, NTILE(3) OVER (PARTITION BY site ORDER BY age) AS part FROM patient) "
+    "GROUP BY part",
     "SELECT AVG(age) FROM (SELECT age FROM patient QUALIFY NTILE(4) OVER (ORDER BY age) IN (1, 4))",
 ]
 

@@ -44,6 +44,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
         "(SELECT age FROM patient p WHERE p.patient_id = v.patient_id) l) SELECT part, SUM(age) FROM t GROUP BY part",
         "SELECT a, b, COUNT(*) FROM (SELECT NTILE(2) OVER (ORDER BY age) AS a, NTILE(2) OVER (ORDER BY income) AS b FROM patient) "
         "GROUP BY a, b HAVING COUNT(*) > 0",
+        "SELECT site, part, SUM(age) FROM (SELECT site, age, NTILE(3) OVER (PARTITION BY site ORDER BY age) AS part FROM patient) "
+        "GROUP BY site, part HAVING SUM(age) > 0",
+        "SELECT part, SUM(age) FROM (SELECT age, NTILE(2) OVER (PARTITION BY site ORDER BY age DESC) AS part FROM patient) "
+        "GROUP BY part HAVING SUM(age) > 0",
         "SELECT part, SUM(n) FROM (SELECT n, NTILE(2) OVER (ORDER BY m) AS part FROM "
         "(SELECT patient_id, COUNT(*) AS n, MAX(cost) AS m FROM visit GROUP BY patient_id)) GROUP BY part",
     ],

@@ -41,7 +41,7 @@ from dpsql.planner.resolve.syntax import (
     unparenthesised,
     where_parts,
 )
-from dpsql.planner.resolve.tiles import with_tiles
+from dpsql.planner.resolve.tiles import with_groups_cut, with_tiles
 from dpsql.planner.resolve.unit_groups import unit_groups
 from dpsql.planner.resolve.unit_windows import has_windows, unit_windows, windows_of
 from dpsql.planner.resolve.unnests import in_from, with_elements
@@ -317,6 +317,9 @@ def _row_level(
         return release(statement, alike, source, scope, group_keys(grouping(alike, scope), scope), env)
     _refuse_limit(select)
     if any(isinstance(window.this, exp.Ntile) for window in windows_of(select)):
+        joined = with_groups_cut(statement, written, source, scope)
+        if joined is not None:
+            return query(statement, joined, env)
         select = with_tiles(statement, select, written, scope)
     if unnests(select):
         source, scope = with_elements(statement, select, source, scope)

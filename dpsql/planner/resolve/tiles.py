@@ -6,7 +6,11 @@ numbers the parts by the rows of everyone. In its place stands
 
     CASE WHEN x <= q1 THEN 1 ... WHEN x <= q(n-1) THEN n - 1 ELSE n END
 
-with the values of (SELECT QUANTILE_DISC(x, 1/n) AS q1, ... FROM f WHERE w).
+with the values of (SELECT QUANTILE_DISC(x, 1/n) AS q1, ... FROM f WHERE w). With PARTITION BY k, which people share, they are those of
+
+    FROM f LEFT JOIN (SELECT k, QUANTILE_DISC(x, 1/n) AS q1, ... FROM f WHERE w GROUP BY k) AS cuts ON k = cuts.k
+
+and a row of a group that is not released is in no part.
 
 Why  the cuts are a release of its own, with its price and its limits, and public before the rows are numbered; then each row's part
      depends on that row alone, so one person moves their own rows only. No row is given to another part to make the parts equal, and
@@ -15,6 +19,8 @@ Why  the cuts are a release of its own, with its price and its limits, and publi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from dpsql.core.errors import Error, error
@@ -22,8 +28,9 @@ from dpsql.core.spans import span_of
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Statement
-from dpsql.planner.resolve.syntax import replaced
-from dpsql.planner.resolve.unit_windows import whole_window, windows_of
+from dpsql.planner.resolve.syntax import all_of, replaced
+from dpsql.planner.resolve.unit_windows import is_within_unit, partition_of, whole_window, windows_of
+from dpsql.relations.relations import Relation
 from dpsql.schema.model import RESERVED
 
 MOST_PARTS = 50
@@ -37,10 +44,54 @@ def with_tiles(statement: Statement, select: exp.Select, written: exp.Select, sc
     written  the SELECT as it stood in the statement, whose rows the quantiles are of
     """
     tiles = [(node, whole_window(node, select)) for node in windows_of(select) if isinstance(node.this, exp.Ntile)]
-    cases = {id(node): _case(statement, node, window, written, scope) for node, window in tiles if _of_all(window)}
+    cases: dict[int, exp.Expression] = {}
+    for node, window in tiles:
+        if _of_all(window):
+            names, cuts = _cuts(node, window, written)
+            cases[id(node)] = _case(statement, node, window, [_cut(cuts, name) for name in names], scope)
     found = replaced(select, cases)
     assert isinstance(found, exp.Select)
     return found
+
+
+def with_groups_cut(statement: Statement, select: exp.Select, source: Relation, scope: Scope) -> exp.Select | None:
+    """A SELECT as it was written with a join of released cuts, and cases, in place of each NTILE within groups that people share; None
+    where it has none."""
+    tiles = [(node, whole_window(node, select)) for node in windows_of(select) if isinstance(node.this, exp.Ntile)]
+    shared = [(node, window) for node, window in tiles if _of_groups(window, source, scope)]
+    if not shared:
+        return None
+    cases: dict[int, exp.Expression] = {}
+    joins: list[exp.Join] = []
+    for place, (node, window) in enumerate(shared):
+        name = f"{RESERVED}cuts {place}"
+        names, cuts = _cuts(node, window, select)
+        keys = window.args["partition_by"]
+        held = [f"{RESERVED}k{i}" for i in range(len(keys))]
+        for key, alias in zip(keys, held, strict=True):
+            cuts.append("expressions", exp.Alias(this=key.copy(), alias=exp.to_identifier(alias, quoted=True)))
+        cuts.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+        equal = [exp.EQ(this=key.copy(), expression=_of(name, alias)) for key, alias in zip(keys, held, strict=True)]
+        inner = exp.Subquery(this=cuts, alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+        joins.append(exp.Join(this=inner, side="LEFT", on=all_of(equal)))
+        case = _case(statement, node, window, [_of(name, cut) for cut in names], scope)
+        unknown = exp.Is(this=_of(name, names[0]), expression=exp.Null())
+        case.set("ifs", [exp.If(this=unknown, true=exp.Null()), *case.args["ifs"]])
+        cases[id(node)] = case
+    found = replaced(select, cases)
+    assert isinstance(found, exp.Select)
+    found.set("joins", [*(one.copy() for one in select.args.get("joins") or ()), *joins])
+    return found
+
+
+def _of(table: str, column: str) -> exp.Column:
+    return exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(table, quoted=True))
+
+
+def _of_groups(window: exp.Expression, source: Relation, scope: Scope) -> bool:
+    partition, order = partition_of(window, scope), window.args.get("order")
+    one = order is not None and len(order.expressions) == 1
+    return bool(partition) and one and not is_within_unit(partition, source)
 
 
 def _of_all(window: exp.Expression) -> bool:
@@ -48,21 +99,30 @@ def _of_all(window: exp.Expression) -> bool:
     return not window.args.get("partition_by") and order is not None and len(order.expressions) == 1
 
 
-def _case(
-    statement: Statement, node: exp.Window, window: exp.Expression, written: exp.Select, scope: Scope
-) -> exp.Expression:
+def _cuts(node: exp.Window, window: exp.Expression, written: exp.Select) -> tuple[list[str], exp.Select]:
+    """The names of the values that the parts are cut at, and the query for them."""
     parts, (ordered,) = _number(node), window.args["order"].expressions
-    value, falls = ordered.this, bool(ordered.args.get("desc"))
-    shares = [(parts - part if falls else part) for part in range(1, parts)]
+    shares = [(parts - part if ordered.args.get("desc") else part) for part in range(1, parts)]
     names = [f"{RESERVED}q{share}" for share in shares]
-    cuts = exp.Select(expressions=[_quantile(value, share, parts, n) for share, n in zip(shares, names, strict=True)])
+    cuts = exp.Select(
+        expressions=[_quantile(ordered.this, share, parts, n) for share, n in zip(shares, names, strict=True)]
+    )
     for clause in ("from_", "joins", "where"):
         kept = written.args.get(clause)
         cuts.set(clause, [one.copy() for one in kept] if isinstance(kept, list) else kept.copy() if kept else None)
-    compare = exp.GT if falls else exp.LTE
+    return names, cuts
+
+
+def _case(
+    statement: Statement, node: exp.Window, window: exp.Expression, cuts: Sequence[exp.Expression], scope: Scope
+) -> exp.Case:
+    """The part of a row, by the values that the parts are cut at."""
+    parts, (ordered,) = _number(node), window.args["order"].expressions
+    value = ordered.this
+    compare = exp.GT if ordered.args.get("desc") else exp.LTE
     whens = [
-        exp.If(this=compare(this=value.copy(), expression=_cut(cuts, name)), true=exp.Literal.number(part))
-        for part, name in enumerate(names, 1)
+        exp.If(this=compare(this=value.copy(), expression=cut), true=exp.Literal.number(part))
+        for part, cut in enumerate(cuts, 1)
     ]
     if scalar(value, scope).nullable:
         whens.insert(0, exp.If(this=exp.Is(this=value.copy(), expression=exp.Null()), true=exp.Null()))

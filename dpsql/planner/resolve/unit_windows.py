@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -135,9 +135,9 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
         raise error(
             102, f"{name_of(function)} inside a window is not supported", hint="write CASE WHEN", span=span_of(node)
         )
-    partition = [scalar(p, scope) for p in window.args.get("partition_by") or []]
+    partition = partition_of(window, scope)
     unit = source.unit.column if source.unit is not None else None
-    if not held_together(partition) and not any(unit is not None and p.tree == unit.tree for p in partition):
+    if not is_within_unit(partition, source):
         raise error(
             402,
             "a window over rows of more than one person would show them to each other",
@@ -160,6 +160,17 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
     # Within the unit alone: a finer partition begins at 1 again.
     numbers = isinstance(function, exp.RowNumber) and all(p.tree == unit.tree or same_unit(p, unit) for p in partition)
     return replace(value, shows=(*value.shows, *told), chosen=decides(function, scope), numbers=numbers)
+
+
+def partition_of(window: exp.Expression, scope: Scope) -> list[Scalar]:
+    """The expressions that a window is partitioned by."""
+    return [scalar(part, scope) for part in window.args.get("partition_by") or []]
+
+
+def is_within_unit(partition: Sequence[Scalar], source: Relation) -> bool:
+    """True if rows that agree in some expressions are of one unit."""
+    unit = source.unit.column if source.unit is not None else None
+    return bool(held_together(partition)) or any(unit is not None and p.tree == unit.tree for p in partition)
 
 
 def _order(clause: exp.Expression | None, scope: Scope) -> tuple[list[Node], list[Scalar]]:
