@@ -56,43 +56,48 @@ class _Space:
     watched: list[Keys] = field(default_factory=list)
     late: list[tuple[Cells, int, float]] = field(default_factory=list)
 
-    def copy(self) -> _Space:
-        return replace(self, late=list(self.late))
+    @property
+    def told(self) -> list[tuple[int, float]]:
+        """The late cells by their digests, and their spreads."""
+        return [(int(cells.marks["digest"][at]), spread) for cells, at, spread in self.late]
 
     def settle(self) -> None:
         """Look at what came late. Of a history that was read nothing is looked at beyond the latest answers and vectors."""
         late, old = self.late, self.cells
+        if not late:
+            return
         first = max(len(old) + len(late) - MOST_ANSWERS, 0)
         gone, fresh = min(first, len(old)), late[max(first - len(old), 0) :]
         held, loaded = len(old) - gone, [cells.load(at) for cells, at, _ in fresh]
-        self.cells = [*old[gone:], *loaded]
-        gram = np.empty((len(self.cells), len(self.cells)))
+        cells = [*old[gone:], *loaded]
+        gram = np.empty((len(cells), len(cells)))
         gram[:held, :held] = self.gram[gone:, gone:]
-        gram[held:] = _overlaps(loaded, self.cells)
+        gram[held:] = _overlaps(loaded, cells)
         gram[:, held:] = gram[held:].T
-        self.gram = gram
-        found = [*self.watched, *self._few(old, first)]
+        found = [*self.watched, *self._few(cells, gram, first)]
         unwatched = max(len(found) - MOST_WATCHED, 0)
-        seen, self.watched = max(len(self.watched) - unwatched, 0), found[unwatched:]
+        seen, watched = max(len(self.watched) - unwatched, 0), found[unwatched:]
+        common = np.hstack([self.common[gone:, unwatched:], _overlaps(cells[:held], watched[seen:])])
+        common = np.vstack([common, _overlaps(loaded, watched)])
+        # all at once: whoever was interrupted above has changed nothing
         self.spreads = [*self.spreads[gone:], *(spread for *_, spread in fresh)]
-        common = np.hstack([self.common[gone:, unwatched:], _common(self.cells[:held], self.watched[seen:])])
-        self.common = np.vstack([common, _common(loaded, self.watched)])
-        self.late = []
+        self.cells, self.gram, self.watched, self.common, self.late = cells, gram, watched, common, []
 
-    def _few(self, old: Sequence[Keys], first: int) -> list[Keys]:
+    def _few(self, cells: Sequence[Keys], gram: Numbers, first: int) -> list[Keys]:
         """Vectors of few that the late cells make, the last as many as are watched at least.
 
-        old    the cells that were looked at before
-        first  the place of the first that is looked at now
+        cells  all that are looked at now, from the place `first` on, and
+        gram   of these
         """
+        old = self.cells
 
         def cell(place: int) -> Keys:
             if place < len(old):
                 return old[place]
-            cells, at, _ = self.late[place - len(old)]
-            return cells.load(at)
+            late, at, _ = self.late[place - len(old)]
+            return late.load(at)
 
-        found, cells, gram = list[Keys](), self.cells, self.gram
+        found = list[Keys]()
         for last in range(len(old) + len(self.late) - 1, len(old) - 1, -1):
             check()
             if len(found) >= MOST_WATCHED:
@@ -139,28 +144,37 @@ class Audit:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._spaces: dict[str, _Space] = {}
+        # by kind, cells that were asked about last, and the space with them
+        self._tried: dict[str, tuple[list[tuple[int, float]], _Space]] = {}
 
     def add(self, asked: BlockQuestion) -> None:
-        self._put(self._spaces, asked)
+        for place, kind in enumerate(asked.cells.kinds):
+            self._spaces.setdefault(kind, _Space(self._policy)).late.append((asked.cells, place, asked.spread))
 
     def check(self, asked: Sequence[BlockQuestion]) -> list[Error]:
         """R4: what a statement would expose together with all before it."""
-        kinds = {kind for one in asked for kind in one.cells.kinds}
-        for kind in kinds & self._spaces.keys():
-            self._spaces[kind].settle()
-        spaces = {kind: self._spaces[kind].copy() for kind in kinds & self._spaces.keys()}
+        late: dict[str, list[tuple[Cells, int, float]]] = {}
         for one in asked:
-            self._put(spaces, one)
-        for kind in sorted(kinds):
+            for place, kind in enumerate(one.cells.kinds):
+                late.setdefault(kind, []).append((one.cells, place, one.spread))
+        for kind in sorted(late):
             check()
-            spaces[kind].settle()
-            for watched in spaces[kind].exposed(SIGMA * self._policy.k):
+            space = replace(self._settled(kind), late=late[kind])
+            told = space.told
+            space.settle()
+            self._tried[kind] = told, space
+            for watched in space.exposed(SIGMA * self._policy.k):
                 return [self._problem(self._policy.people(len(watched)))]
         return []
 
-    def _put(self, spaces: dict[str, _Space], asked: BlockQuestion) -> None:
-        for place, kind in enumerate(asked.cells.kinds):
-            spaces.setdefault(kind, _Space(self._policy)).late.append((asked.cells, place, asked.spread))
+    def _settled(self, kind: str) -> _Space:
+        """The answers of a kind; as they were with the last statement, where it is all that came since."""
+        space = self._spaces.setdefault(kind, _Space(self._policy))
+        told, tried = self._tried.pop(kind, ([], space))
+        if told and told == space.told:
+            self._spaces[kind] = space = tried
+        space.settle()
+        return space
 
     def _problem(self, people: int) -> Error:
         return error(
@@ -248,24 +262,3 @@ def _layers(cells: Sequence[Keys], last: int) -> list[tuple[Keys, Places]]:
         held, row = free
         held[units], row[units] = keys + np.uint32(1), place
     return layers
-
-
-def _common(cells: Sequence[Keys], watched: Sequence[Keys]) -> Numbers:
-    """The same for each of some cells and each of many vectors of few, which are looked up all at once."""
-    every = np.concatenate([np.zeros(0, dtype=np.uint32), *watched])
-    ends = np.cumsum([0, *(len(keys) for keys in watched)])
-    units, known = every >> np.uint32(HASH_BITS), every + np.uint32(1)
-    last = max((int(keys[-1]) for keys in (*cells, *watched) if len(keys)), default=0)
-    found = np.zeros((len(cells), len(watched)))
-    for row, cell in enumerate(cells):
-        check()
-        same = np.cumsum(np.append(False, _held(cell, last)[units] == known), dtype=np.int64)
-        found[row] = np.diff(same[ends])
-    return found
-
-
-def _held(cell: Keys, last: int) -> Keys:
-    """By unit, up to that of the last key, one more than the key that a cell holds of it: a key may be 0, which stands for none."""
-    held = np.zeros((last >> HASH_BITS) + 1, dtype=np.uint32)
-    held[cell >> np.uint32(HASH_BITS)] = cell + np.uint32(1)
-    return held

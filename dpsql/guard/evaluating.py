@@ -38,6 +38,7 @@ from dpsql.guard.columns import Constants, constants
 from dpsql.guard.lists import Lists
 from dpsql.guard.parts import MOST, Part, boolean_parts, losing_parts, number_parts, set_to
 from dpsql.guard.units import SampleUnits
+from dpsql.guard.void import COUNTED, Proofs
 from dpsql.plan.resolved import Block, InputTable
 from dpsql.sql.duckdb import printed, quoted
 from dpsql.sql.nodes import Case, Cast, Is, Node, Number, Own
@@ -130,6 +131,7 @@ class Evaluating:
         self._first = LOOKED_AT if sample.units > LOOKED_AT else None
         self._constants: Constants = constants(e for block in blocks for e in block.expressions)
         self._kept: set[str] = set()
+        self._counted: dict[str, int] = {}
         self._decided: dict[str, tuple[Block, Decided]] = {}
 
     def is_nullable(self, column: Scalar) -> bool:
@@ -195,19 +197,24 @@ class Evaluating:
                 result[variant] = _differing(whole, self._grouped(block, [], [variant], first, variant))
         return [Change(*variant, result[variant]) for variant in variants]
 
+    def proofs(self, block: Block) -> Proofs:
+        return Proofs(block, self._counts)
+
     def is_void_in_public(self, block: Block, change: Change) -> bool:
         """True if the rows of public tables tell that a part makes no difference to anybody, whatever rows people have."""
-        from dpsql.guard import public
+        return self.proofs(block).is_void_in_public(change.part, change.value, self._sample.public)
 
-        def counts(query: Select) -> int:
-            return int(self._sample.ask(printed(query), self._constants, ())[public.COUNTED][0])
-
-        try:
-            return public.is_void(block, change.part, change.value, self._sample.public, counts)
-        except Error as problem:
-            if problem.code in ENDED:
-                raise
-            return False
+    def _counts(self, query: Select) -> int:
+        """A number of rows that differ; where the engine cannot tell, they do."""
+        text = printed(query)
+        if text not in self._counted:
+            try:
+                self._counted[text] = int(self._sample.ask(text, {}, ())[COUNTED][0])
+            except Error as problem:
+                if problem.code in ENDED:
+                    raise
+                self._counted[text] = 1
+        return self._counted[text]
 
     def shares(self, block: Block) -> list[Shares]:
         """For every number part, how many have another value than most; at the first look, where that is enough for all of them."""

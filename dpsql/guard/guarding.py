@@ -152,20 +152,18 @@ class Guarding:
             asked[block.name] = BlockQuestion(
                 found.cells, 0.0, self.policy.people(found.whole), max(found.groups, 1), _about(block)
             )
-            small[block.name] = self._small(found, evaluating.lists.asks_for_rest(block))
+            small[block.name] = self._small(evaluating, found)
             few = leaving_out.check(evaluating, block, found, self.policy) if not findings else None
             findings = [few] if few is not None else findings
         return Judged(bounded, asked, small, tuple(findings))
 
-    def _small(self, found: Evaluated, is_rest: bool) -> tuple[SmallCell, ...]:
-        """R2: for which aggregates the noisy number of people, with a row that they are about, decides whether they are shown.
-
-        is_rest  whether they may be about who is in no group of a list
-        """
+    def _small(self, evaluating: Evaluating, found: Evaluated) -> tuple[SmallCell, ...]:
+        """R2: for which aggregates the noisy number of people, with a row that they are about, decides whether they are shown."""
         if not blocks(self._schema.guard) or self._schema.guard.k == 1:
             return ()
+        is_rest = evaluating.lists.asks_for_rest(found.block)
         absent = is_rest or found.groups < _groups(found) or is_unsized(found.block)
-        valued = leaving_out.few_values(found.block, found, self.policy)
+        valued = leaving_out.few_values(evaluating, found, self.policy)
         outputs: dict[Node | None, tuple[Scalar | None, list[str]]] = {}
         for aggregate in found.block.aggregates:
             condition = valued.get(aggregate.name, aggregate.condition)

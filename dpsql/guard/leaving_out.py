@@ -22,7 +22,7 @@ from dpsql.guard.adding import is_nothing_zero
 from dpsql.guard.evaluating import Change, Evaluated, Evaluating
 from dpsql.guard.lists import NULL_TESTS, keeps_whole_groups
 from dpsql.guard.parts import MOST, Part, boolean_parts, number_parts
-from dpsql.guard.void import Proofs, is_constant
+from dpsql.guard.void import Proofs
 from dpsql.plan.resolved import Block
 
 MOST_VALUES = 200
@@ -57,29 +57,33 @@ def check(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy
     about few is R2's."""
     if policy.is_few(found.whole):
         return None
-    block = _of_many(block, found, policy)
+    block = _of_many(evaluating, block, found, policy)
     parts = boolean_parts(block)
     if len(parts) > MOST:
         return error(
             602, f"rule R3: more than {MOST} conditions cannot be judged", hint=f"write {MOST} or fewer, or IN"
         )
     return (
-        _of_few_zeros(block, found, policy)
+        _of_few_zeros(evaluating, block, found, policy)
         or _of_parts(evaluating, block, parts, found.whole, policy)
         or _of_numbers(evaluating, block, policy)
         or _of_lost(evaluating, block, policy)
     )
 
 
-def few_values(block: Block, found: Evaluated, policy: Policy) -> dict[str, Scalar]:
+def few_values(evaluating: Evaluating, found: Evaluated, policy: Policy) -> dict[str, Scalar]:
     """The aggregates of many whose value is NULL or 0 for all but a few of some group, each with the condition that is met by these: as
     one may write `SUM(x) FILTER (WHERE c)` for `SUM(CASE WHEN c THEN x ELSE 0 END)`."""
     few: dict[str, Scalar] = {}
     if not policy.suppresses:
         return few
-    for aggregate in block.aggregates:
+    for aggregate in found.block.aggregates:
         argument = aggregate.argument
-        if argument is None or not _is_computed(argument) or not policy.is_few(found.valued[aggregate.name][2]):
+        if (
+            argument is None
+            or not policy.is_few(found.valued[aggregate.name][2])
+            or not _is_computed(argument, evaluating.proofs(found.block))
+        ):
             continue
         known = negation(is_null(argument))
         met = compare("<>", argument, integer_literal(0)) if is_nothing_zero(aggregate) else known
@@ -90,20 +94,21 @@ def few_values(block: Block, found: Evaluated, policy: Policy) -> dict[str, Scal
 def is_of_whole_groups(blocks: Iterable[Block]) -> bool:
     """True if it can only be a whole group that is about few people, whatever the data are: no FILTER and no computed value is."""
     return not any(
-        aggregate.condition is not None or (aggregate.argument is not None and _is_computed(aggregate.argument))
+        aggregate.condition is not None
+        or (aggregate.argument is not None and not aggregate.argument.is_column and not aggregate.argument.is_literal)
         for block in blocks
         for aggregate in block.aggregates
     )
 
 
-def _is_computed(argument: Scalar) -> bool:
-    return not argument.is_column and not is_constant(argument)
+def _is_computed(argument: Scalar, proofs: Proofs) -> bool:
+    return not argument.is_column and not proofs.is_constant(argument)
 
 
-def _of_many(block: Block, found: Evaluated, policy: Policy) -> Block:
+def _of_many(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy) -> Block:
     """The block without the aggregates that are about few in all by their FILTER or their values: these are suppressed."""
     few = {condition for condition, units in found.met.items() if condition is not None and policy.is_few(units)}
-    valued = [name for name in few_values(block, found, policy) if policy.is_few(found.valued[name][1])]
+    valued = [name for name in few_values(evaluating, found, policy) if policy.is_few(found.valued[name][1])]
     kept = tuple(
         a for a in block.aggregates if a.name not in valued and (a.condition is None or a.condition.tree not in few)
     )
@@ -111,7 +116,7 @@ def _of_many(block: Block, found: Evaluated, policy: Policy) -> Block:
 
 
 def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: int, policy: Policy) -> Error | None:
-    proofs = Proofs(block.source.predicates, _computed(block))
+    proofs = evaluating.proofs(block)
 
     def is_close(change: Change) -> bool:
         part = change.part.scalar
@@ -129,12 +134,6 @@ def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: in
         if not kept and not (change.units == 0 and evaluating.is_void_in_public(block, change)):
             return _refused(_around(change.part.scalar, block), policy.people(change.units), policy)
     return None
-
-
-def _computed(block: Block) -> list[Scalar]:
-    """Scalars that a block groups by and aggregates, and its FILTERs."""
-    asked = [part for a in block.aggregates for part in (*a.values, a.condition) if part is not None]
-    return [*(key.scalar for key in block.keys), *asked]
 
 
 def _around(part: Scalar, block: Block) -> str:
@@ -207,17 +206,16 @@ def _has_few_values(number: Scalar) -> bool:
     return len(columns) == 1 and known and bool(column.origin)
 
 
-def _of_few_zeros(block: Block, found: Evaluated, policy: Policy) -> Error | None:
+def _of_few_zeros(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy) -> Error | None:
     """An aggregate of many whose value is 0 for a few alone, where it is computed with a CASE."""
-    for aggregate in block.aggregates:
-        argument = aggregate.argument
-        if argument is None or not _is_computed(argument):
-            continue
-        known, unlike, _ = found.valued[aggregate.name]
+    for aggregate in (a for a in block.aggregates if a.argument is not None):
+        argument, (known, unlike, _) = aggregate.argument, found.valued[aggregate.name]
+        assert argument is not None
+        is_few = known > unlike and policy.is_few(known - unlike)
         if (
-            known > unlike
-            and policy.is_few(known - unlike)
-            and any(part.function == "case" for part in argument.walk())
+            is_few
+            and any(p.function == "case" for p in argument.walk())
+            and _is_computed(argument, evaluating.proofs(block))
         ):
             return _refused(words.said(argument, block.source), policy.people(known - unlike), policy)
     return None

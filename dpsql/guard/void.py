@@ -1,112 +1,87 @@
-"""void: proof that a part of a condition decides about nobody, as declared.
+"""void: proof that a part of a condition decides about nobody, by what is declared, or by what everybody can read.
 
-A sample tells how many a part decides about, never that there is nobody. That is proved, by exact reading of the conditions on one
-column at a time: where no declared value of it, NULL among them, makes a difference. Of a text or number without a declaration every
-value is read; of dates and times also the day, and the year, quarter and month.
+A sample tells how many a part decides about, never that there is nobody. That is proved where the engine finds the conditions alike
+with the part and without it: at all values of one column, as declared, between which no condition on it changes, NULL among them; or at
+all rows of one public table, as of a brand that no item has. Of a text or number without a declaration every value is read; of dates
+and times also the day, and the year, quarter and month.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from dpsql.core.domains import Categories, Interval, Value
-from dpsql.core.sqltypes import DATE, TIMESTAMP
+from dpsql.core.sqltypes import BOOLEAN, DATE, DOUBLE, HUGEINT, TIMESTAMP, SqlType
 from dpsql.expressions.literals import days
 from dpsql.expressions.scalar import Scalar
-from dpsql.expressions.temporal import moment
-from dpsql.sql.nodes import Literal, Node
-from dpsql.sql.trees import walk
+from dpsql.expressions.temporal import DAY, moment
+from dpsql.guard.adding import all_of
+from dpsql.guard.parts import FALSE, TRUE, Part, set_to
+from dpsql.plan.resolved import Block
+from dpsql.sql.nodes import Aggregate, Binary, Call, Case, Cast, Chain, Column, Is, Literal, Node, Number, Own, Star
+from dpsql.sql.queries import Derived, Item, Join, Select, Table
+from dpsql.sql.trees import tables, walk
 
 Point = Value | None
-Truth = bool | None
-_COMPARED: dict[str, Callable[[object, object], bool]] = {
-    "=": lambda a, b: a == b,
-    "<>": lambda a, b: a != b,
-    "<": lambda a, b: a < b,  # type: ignore[operator]
-    "<=": lambda a, b: a <= b,  # type: ignore[operator]
-    ">": lambda a, b: a > b,  # type: ignore[operator]
-    ">=": lambda a, b: a >= b,  # type: ignore[operator]
-}
-_CONVERTED = ("cast", "convert")
+COUNTED = Own("n")
+Counts = Callable[[Select], int]
+"""The number that a query has as `n`."""
+_LOGIC = ("and", "or", "not")
+_COMPARED = ("is null", "in", "=", "<>", "<", "<=", ">", ">=")
+"""Functions that change only where what they are of does, or meets a constant."""
+_BELOW = frozenset("\0\1")
+"""Letters beside which a text with one letter more is not the next."""
 _CALENDAR = ("cast", "extract")
 """Functions that are read of a date or time: its day, and what is the same for whole months."""
-DAY = 86_400_000_000
-"""[microseconds]"""
 MOST_POINTS = 2_000
-
-
-class UnreadError(Exception):
-    """A condition is none of those that are read."""
-
-
-_UNREAD = (UnreadError, TypeError, ValueError, ArithmeticError)
-"""Exceptions of a condition whose value at a point is not known here."""
+_UNREAD = (TypeError, ValueError, ArithmeticError)
+"""Exceptions of a constant that is no value of a column."""
 
 
 class Proofs:
-    """The conditions of one block, each read once at each value of its column.
+    """Proofs about the parts of one block."""
 
-    conditions  that all hold
-    computed    what rows are grouped by, and what is aggregated
-    """
+    def __init__(self, block: Block, counts: Counts) -> None:
+        self._block, self._conditions, self._counts = block, block.source.predicates, counts
+        asked = [part for a in block.aggregates for part in (*a.values, a.condition) if part is not None]
+        # scalars that the block groups by and aggregates, and its FILTERs
+        self._computed = [*(key.scalar for key in block.keys), *asked]
 
-    def __init__(self, conditions: Sequence[Scalar], computed: Sequence[Scalar] = ()) -> None:
-        self._conditions, self._computed = conditions, computed
-        self._points: dict[Node, list[Point] | None] = {}
-        self._truths: dict[tuple[int, int], Truth] = {}
-        self._constants: dict[Node, Truth] = {}
+    # --- by what is declared of one column ----------------------------------------------------------------------------
 
     def is_void(self, part: Scalar, value: bool) -> bool:
         """True if nobody's rows change where a part is always `value`, unless it is NULL, whatever the values of other columns are."""
-        if _constant(part, known=True) is value:
+        if self._is_always(part, value, known=True):
             return True
-        column, every = _column(part), range(len(self._conditions))
-        left = [
-            i for i in every if _holds(self._conditions[i], part) and self._decided(self._conditions[i], part) is None
-        ]
-        if not all(_is_chosen_alike(whole, part, value) for whole in self._computed):
+        if not all(self._is_chosen_alike(whole, part, value) for whole in self._computed):
             return False
+        left = [c for c in self._conditions if _holds(c, part) and self._decided(c, part) is None]
         if not left:
             return any(_holds(whole, part) for whole in (*self._conditions, *self._computed))
-        beside = [i for i in every if column is not None and _same(_column(self._conditions[i]), column)]
-        if column is None or any(i not in beside for i in left):
+        column = _column(part)
+        if column is None or not all(_is_on(c, column) for c in left):
             return False
-        try:
-            return self._is_alike(column, beside, part, value)
-        except _UNREAD:
-            return False
+        beside = [c for c in self._conditions if _is_on(c, column)]
+        return self._is_set_alike(Is(all_of([c.tree for c in beside]), "TRUE"), beside, part, value)
 
-    def _is_alike(self, column: Scalar, beside: Sequence[int], part: Scalar, value: bool) -> bool:
-        """True if the conditions on a column hold at the same of its values with the part and without it."""
-        if column.tree not in self._points:
-            self._points[column.tree] = _points(column, [self._conditions[i] for i in beside])
-        points = self._points[column.tree]
-        varied = {i for i in beside if _holds(self._conditions[i], part)}
+    def is_constant(self, value: Scalar) -> bool:
+        """True if a CASE has one constant for everybody who has a value, as declared."""
+        if value.is_literal or value.function != "case":
+            return value.is_literal
+        *branches, default = value.args if len(value.args) % 2 else (*value.args, None)
+        for condition, result in zip(branches[::2], branches[1::2], strict=True):
+            if result.is_null:  # type: ignore[union-attr]
+                continue
+            # NULL takes no branch
+            if not self._is_always(condition, False, known=True):  # type: ignore[arg-type]
+                return self._is_always(condition, True) and self.is_constant(result)  # type: ignore[arg-type]
+        return default is None or self.is_constant(default)
 
-        def met(place: int, point: Point) -> bool:
-            return all(
-                _truth(self._conditions[i], point, part, value) is True
-                if i in varied
-                else self._truth(i, place, point) is True
-                for i in beside
-            )
-
-        return points is not None and all(
-            all(self._truth(i, place, point) is True for i in beside) == met(place, point)
-            for place, point in enumerate(points)
-        )
-
-    def _truth(self, i: int, place: int, point: Point) -> Truth:
-        known = (i, place)
-        if known not in self._truths:
-            self._truths[known] = _truth(self._conditions[i], point, self._conditions[i], None)
-        return self._truths[known]
-
-    def _decided(self, condition: Scalar, part: Scalar) -> Truth:
+    def _decided(self, condition: Scalar, part: Scalar) -> bool | None:
         """Truth of a condition whatever a part of it is, by its other parts that are the same for everybody; None where
         that is unknown."""
         if condition.tree == part.tree:
@@ -118,80 +93,177 @@ class Proofs:
             decided = condition.function == "or"
             found = [self._decided(arg, part) for arg in condition.args]
             return decided if decided in found else None if None in found else not decided
-        if condition.tree not in self._constants:
-            self._constants[condition.tree] = _constant(condition)
-        return self._constants[condition.tree]
+        return next((value for value in (True, False) if self._is_always(condition, value)), None)
 
+    def _is_chosen_alike(self, whole: Scalar, part: Scalar, value: bool) -> bool:
+        """True if a part stands in the conditions of CASEs alone, which choose alike."""
+        if whole.tree == part.tree or not _holds(whole, part):
+            return whole.tree != part.tree
+        args = whole.args
+        if whole.function == "case":
+            size = len(args) // 2 * 2
+            if any(_holds(c, part) for c in args[:size:2]):
+                reached = self._reached(whole, known=True)
+                chosen = Case(tuple((c.tree, Number(i)) for i, c in enumerate(reached)), None)
+                if not reached or not self._is_set_alike(chosen, reached, part, value, known=True):
+                    return False
+            args = (*args[1:size:2], *args[size:])
+        return all(self._is_chosen_alike(arg, part, value) for arg in args)
 
-def _is_chosen_alike(whole: Scalar, part: Scalar, value: bool) -> bool:
-    """True if a part stands in the conditions of CASEs alone, which choose alike."""
-    if whole.tree == part.tree:
-        return False
-    if not _holds(whole, part):
-        return True
-    args = whole.args
-    if whole.function == "case":
-        size = len(args) // 2 * 2
-        if any(_holds(c, part) for c in args[:size:2]) and not _chooses_alike(whole, part, value):
+    def _is_always(self, condition: Scalar, value: bool, *, known: bool = False) -> bool:
+        """True if a condition on one column has one truth for every declared value.
+
+        known  NULL is left out: so many have it that the sample tells of them
+        """
+        column = _column(condition)
+        if (
+            condition.function == "is null"
+            and column is not None
+            and condition.args[0].is_column
+            and not column.nullable
+        ):
+            return not value
+        return self._is_alike(condition.tree, Literal(value, BOOLEAN), [condition], known)
+
+    def _is_set_alike(
+        self, tree: Node, conditions: Sequence[Scalar], part: Scalar, value: bool, *, known: bool = False
+    ) -> bool:
+        """True if what is made of conditions on one column is the same with a part of them that is always `value`."""
+        other = set_to(tree, Part(part), value)
+        is_seen = other != tree or not any(_holds(c, part) for c in conditions)
+        return is_seen and self._is_alike(tree, other, conditions, known)
+
+    def _is_alike(self, one: Node, other: Node, conditions: Sequence[Scalar], known: bool) -> bool:
+        column = _column(conditions[0])
+        if column is None or not all(_is_on(c, column) and self._is_read(c) and not tables(c.tree) for c in conditions):
             return False
-        args = (*args[1:size:2], *args[size:])
-    return all(_is_chosen_alike(arg, part, value) for arg in args)
-
-
-def _chooses_alike(case: Scalar, part: Scalar, value: bool) -> bool:
-    """True if a CASE takes the same branch at every declared value of the one column that its conditions read."""
-    conditions = case.args[: len(case.args) // 2 * 2 : 2]
-    column = _column(part)
-    try:
-        if column is None or any(not _same(_column(condition), column) for condition in conditions):
+        try:
+            points = [x for x in _points(column, conditions) if x is not None or not known]
+            rows = _rows(column, points) if 0 < len(points) <= MOST_POINTS else None
+        except _UNREAD:
             return False
-        points = [point for point in _points(column, conditions) or () if point is not None]
-        chosen = [[_chosen(conditions, x, part, given) for x in points] for given in (None, value)]
-    except _UNREAD:
+        return rows is not None and not _differ(one, other, rows, self._counts)
+
+    def _is_read(self, scalar: Scalar) -> bool:
+        """True if a condition on one column changes at constants alone, or between whole days or months."""
+        args = scalar.args
+        if scalar.is_literal or scalar.is_column:
+            return True
+        match scalar.function:
+            case "isnan" | "isinf" | "isfinite":
+                return isinstance(args[0].domain, Interval | Categories) and self._is_read(args[0])
+            case "like":
+                return isinstance(args[0].domain, Categories) and len(args) == 2 and all(map(self._is_read, args))
+            case "extract" if args and args[0].sqltype.is_temporal and (args[0].is_column or args[0].is_literal):
+                part = next((n.value for n in walk(scalar.tree) if isinstance(n, Literal) and n.type.is_text), None)
+                return part in ("year", "quarter", "month")
+            case "cast" | "convert":
+                kinds = {args[0].sqltype, scalar.sqltype}
+                return kinds == {DATE, TIMESTAMP} and (args[0].is_column or args[0].is_literal)
+            case "case" if not scalar.sqltype.is_boolean:
+                reached = self._reached(scalar, known=False)
+                return 0 < len(reached) < len(args) // 2 or (len(reached) > 0 and all(map(self._is_read, args)))
+            case name if name in _LOGIC:
+                return all(map(self._is_read, args))
+            case name if name in _COMPARED:
+                # a truth is read where it is one, not as a value
+                return all(self._is_read(arg) and (arg.is_literal or not arg.sqltype.is_boolean) for arg in args)
         return False
-    return bool(points) and chosen[0] == chosen[1]
+
+    def _reached(self, case: Scalar, *, known: bool) -> Sequence[Scalar]:
+        """The conditions of a CASE, up to those of which one is always true; none where another is not read."""
+        conditions = case.args[: len(case.args) // 2 * 2 : 2]
+        read = list(takewhile(self._is_read, conditions))
+        if not read or len(read) == len(conditions):
+            return read
+        met = Chain("OR", tuple(c.tree for c in read)) if len(read) > 1 else read[0].tree
+        return read if self._is_alike(met, TRUE, read, known) else ()
+
+    # --- by the rows of public tables ---------------------------------------------------------------------------------
+
+    def is_void_in_public(self, part: Part, value: bool, public: frozenset[str]) -> bool:
+        """True if a part that is always `value` changes nobody's rows, by the rows of public tables alone.
+
+        Why  every condition, key and value that holds the part is the same with it and without, whatever rows people have: either the
+             part stands in what is a function of a row of one public table, which is the same at each of its rows; or it is an
+             alternative of what such a function decides at each of them, as is everything beside FALSE. Of a table that an outer join
+             may have no row of every column may be NULL, and is tried as that
+
+        public  the names of the public tables
+        """
+        source = self._block.source.read()
+        seen = {alias: table for alias, table in _shown(source) if table in public}
+        if any(node == part.tree for node in walk(source)):
+            return False
+        return all(self._is_alike_in_public(whole, part, value, seen) for whole in self._block.expressions)
+
+    def _is_alike_in_public(self, whole: Scalar, part: Part, value: bool, seen: Mapping[str, str]) -> bool:
+        if not _holds(whole, part.scalar):
+            return True
+        if _alias(whole, seen) is not None:
+            return self._is_same_in_public([whole], whole.tree, set_to(whole.tree, part, value), seen)
+        if whole.function in ("and", "or") and self._is_decided_in_public(whole, seen):
+            return True
+        return whole.tree != part.tree and all(self._is_alike_in_public(arg, part, value, seen) for arg in whole.args)
+
+    def _is_decided_in_public(self, whole: Scalar, seen: Mapping[str, str]) -> bool:
+        """True if alternatives of one public table make it FALSE in AND or TRUE in OR at each row of that."""
+        beside: dict[str, list[Scalar]] = {}
+        for arg in whole.args:
+            beside.setdefault(_alias(arg, seen) or "", []).append(arg)
+        beside.pop("", None)
+        joined, decided = ("AND", FALSE) if whole.function == "and" else ("OR", TRUE)
+        return any(
+            self._is_same_in_public(some, Chain(joined, tuple(one.tree for one in some)), decided, seen)
+            for some in beside.values()
+        )
+
+    def _is_same_in_public(self, scalars: Sequence[Scalar], one: Node, other: Node, seen: Mapping[str, str]) -> bool:
+        """True if two expressions over the columns of scalars are the same at each row of their table."""
+        alias = _alias(scalars[0], seen) or ""
+        rows: Node = Table(seen[alias], alias)
+        if any(leaf.nullable for scalar in scalars for leaf in scalar.leaves()):
+            rows = _with_none(rows)
+        return not _differ(one, other, rows, self._counts)
 
 
-def _chosen(conditions: Sequence[Scalar], point: Point, part: Scalar, value: bool | None) -> int:
-    """The place of the first condition that is true; -1 for none."""
-    return next((i for i, c in enumerate(conditions) if _truth(c, point, part, value) is True), -1)
+def _differ(one: Node, other: Node, rows: Node, counts: Counts) -> bool:
+    counted = Item(Aggregate("count", (Star(),)), COUNTED)
+    return counts(Select((counted,), rows, (Binary("IS DISTINCT FROM", one, other),))) != 0
 
 
-def is_constant(value: Scalar) -> bool:
-    """True if a CASE has one constant for everybody who has a value, as declared."""
-    if value.is_literal:
-        return True
-    if value.function != "case":
-        return False
-    *branches, default = value.args if len(value.args) % 2 else (*value.args, None)
-    for condition, result in zip(branches[::2], branches[1::2], strict=True):
-        if result.is_literal and result.value is None:  # type: ignore[union-attr]
-            continue
-        # NULL takes no branch
-        truth = _constant(condition, known=True)  # type: ignore[arg-type]
-        if truth is not False:
-            return _constant(condition) is True and is_constant(result)  # type: ignore[arg-type]
-    return default is None or is_constant(default)
+def _holds(condition: Scalar, part: Scalar) -> bool:
+    return any(inner.tree == part.tree for inner in condition.walk())
 
 
-def _constant(condition: Scalar, known: bool = False) -> Truth:
-    """Truth of a condition on one column, the same for every declared value; None where that differs, or is not known.
-
-    known  NULL is left out: so many have it that the sample tells of them
-    """
-    column = _column(condition)
-    if condition.function == "is null" and column is not None and condition.args[0].is_column and not column.nullable:
-        return False
-    try:
-        points = _points(column, [condition]) if column is not None else None
-        found = {_truth(condition, x, condition, None) for x in points or () if x is not None or not known}
-    except _UNREAD:
-        return None
-    return next(iter(found)) if len(found) == 1 else None
+def _shown(source: Node) -> Iterator[tuple[str, str]]:
+    """The stored tables whose columns a block sees by their aliases."""
+    if isinstance(source, Table) and source.alias:
+        yield source.alias, source.name
+    elif isinstance(source, Join):
+        for side in (source.left, source.right):
+            yield from _shown(side)
 
 
-def _same(one: Scalar | None, other: Scalar) -> bool:
-    return one is not None and one.tree == other.tree
+def _alias(scalar: Scalar, seen: Mapping[str, str]) -> str | None:
+    """The alias of the one public table whose row a scalar is a function of."""
+    found = {leaf.tree.relation if isinstance(leaf.tree, Column) else "" for leaf in scalar.leaves()}
+    nested = any(inner.function == "exists" for inner in scalar.walk()) or tables(scalar.tree)
+    return found.pop() if len(found) == 1 and found <= seen.keys() and not nested else None
+
+
+def _with_none(rows: Node) -> Node:
+    """The rows of a table, and one of NULLs."""
+    there = _unnested([TRUE, FALSE], Own("there"), "dpsql there")
+    return Join("LEFT", there, rows, (Column("dpsql there", "there"),))
+
+
+def _unnested(values: Sequence[Node], name: str, alias: str, sqltype: SqlType = BOOLEAN) -> Node:
+    listed = Call("unnest", (Call("list_value", tuple(values)),))
+    return Derived(Select((Item(Cast(listed, sqltype), name),)), alias)
+
+
+# --- the values of a column ---------------------------------------------------------------------------------------
 
 
 def _column(condition: Scalar) -> Scalar | None:
@@ -200,21 +272,25 @@ def _column(condition: Scalar) -> Scalar | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def _points(column: Scalar, conditions: Sequence[Scalar]) -> list[Point] | None:
-    """Values of a column between which no condition changes its truth."""
-    if column.sqltype.element is not None:
-        return None
+def _is_on(condition: Scalar, column: Scalar) -> bool:
+    own = _column(condition)
+    return own is not None and own.tree == column.tree
+
+
+def _points(column: Scalar, conditions: Sequence[Scalar]) -> list[Point]:
+    """Values of a column between which no condition changes its truth; none where these are not known."""
     domain, marks = column.domain, {m for c in conditions for m in _constants(c)}
+    if column.sqltype.element is not None:
+        return []
     if isinstance(domain, Categories):
         found: list[Point] = list(domain.values)
     elif column.sqltype.is_text:
         # an undeclared text is one of the constants, or between two: the first of these is a constant with one letter more
-        found = ["", *(text for m in marks if isinstance(m, str) for text in (m, f"{m}\0"))]
+        texts = [m for m in marks if isinstance(m, str)]
+        found = ["", *texts, *(f"{text}\1" for text in texts)] if not any(_BELOW.intersection(t) for t in texts) else []
     else:
-        numbers = {m for m in marks if isinstance(m, Fraction)}
-        found = list(_numbers(column, conditions, numbers))
-    nulls: list[Point] = [None] if column.nullable else []
-    return [*found, *nulls] if 0 < len(found) <= MOST_POINTS else None
+        found = list(_numbers(column, conditions, {m for m in marks if isinstance(m, Fraction)}))
+    return [*found, None] if found and column.nullable else found
 
 
 def _numbers(column: Scalar, conditions: Sequence[Scalar], marks: set[Fraction]) -> Iterator[Fraction | int]:
@@ -265,83 +341,20 @@ def _constants(condition: Scalar) -> Iterator[Value]:
             yield Fraction(part.value)
 
 
-def _truth(condition: Scalar, point: Point, part: Scalar, value: bool | None) -> Truth:
-    """A condition at a value of its column. Raises UnreadError where it is none of those that are read."""
-    if value is not None and condition.tree == part.tree:
-        return None if part.nullable and _truth(condition, point, part, None) is None else value
-    args = condition.args
-    match condition.function:
-        case "and" | "or":
-            found = [_truth(arg, point, part, value) for arg in args]
-            decided = condition.function == "or"
-            return decided if decided in found else None if None in found else not decided
-        case "not":
-            inner = _truth(args[0], point, part, value)
-            return None if inner is None else not inner
-        case "column" if condition.sqltype.is_boolean:
-            return None if point is None else bool(point)
-        case "is null":
-            return _value(args[0], point, part, value) is None
-        case "isnan" | "isinf" | "isfinite" if isinstance(args[0].domain, Interval | Categories):
-            return None if _value(args[0], point, part, value) is None else condition.function == "isfinite"
-        case "in":
-            known = [_value(arg, point, part, value) for arg in args]
-            return (
-                None if known[0] is None else (True if known[0] in known[1:] else None if None in known[1:] else False)
-            )
-        case "like" if isinstance(args[0].domain, Categories) and len(args) == 2:
-            text, pattern = (_value(arg, point, part, value) for arg in args)
-            return None if text is None or pattern is None else _is_like(str(text), str(pattern))
-        case name if name in _COMPARED:
-            left, right = (_value(arg, point, part, value) for arg in args)
-            return None if left is None or right is None else _COMPARED[name](left, right)
-    raise UnreadError
-
-
-def _is_like(text: str, pattern: str) -> bool:
-    wild = {"%": ".*", "_": "."}
-    return re.fullmatch("".join(wild.get(c, re.escape(c)) for c in pattern), text, re.DOTALL) is not None
-
-
-def _value(scalar: Scalar, point: Point, part: Scalar, value: bool | None) -> Point:
-    """An operand of a condition at a value of its column; of a CASE the constant that it chooses."""
-    if scalar.is_literal:
-        return scalar.value
-    if scalar.is_column and not scalar.sqltype.is_boolean:
-        return point
-    if scalar.function == "case":
-        size = len(scalar.args) // 2 * 2
-        chosen = _chosen(scalar.args[:size:2], point, part, value)
-        results = (*scalar.args[1:size:2], *(scalar.args[size:] or (None,)))
-        result = results[chosen]
-        return None if result is None else _value(result, point, part, value)
-    of = scalar.args[0] if scalar.args else scalar
-    if not of.sqltype.is_temporal or not (of.is_column or of.is_literal):
-        raise UnreadError
-    inner = _value(of, point, part, value)
-    if inner is None:
+def _rows(column: Scalar, points: Sequence[Point]) -> Node | None:
+    """A table of the values of a column, which the engine then reads in its type."""
+    if not isinstance(column.tree, Column):
         return None
-    when, kinds = Fraction(inner), (of.sqltype, scalar.sqltype)
-    if scalar.function in _CONVERTED and kinds == (TIMESTAMP, DATE):
-        return when // DAY
-    if scalar.function in _CONVERTED and kinds == (DATE, TIMESTAMP):
-        return when * DAY
-    if scalar.function == "extract":
-        return _extracted(scalar.tree, moment(of, when))
-    raise UnreadError
-
-
-def _extracted(tree: Node, when: datetime) -> int:
-    part = next((n.value for n in walk(tree) if isinstance(n, Literal) and n.type.is_text), None)
-    match part:
-        case "year":
-            return when.year
-        case "quarter":
-            return (when.month + 2) // 3
-        case "month":
-            return when.month
-    raise UnreadError
-
-
-def _holds(condition: Scalar, part: Scalar) -> bool:
-    return any(inner.tree == part.tree for inner in condition.walk())
+    sqltype, literals = column.sqltype, list[Node]()
+    for point in points:
+        if isinstance(point, Fraction) and sqltype.is_decimal:
+            # what lies between two values of its grid is no value
+            grid = 10**sqltype.scale
+            literals += [
+                Literal(Fraction(near, grid), sqltype) for near in (math.floor(point * grid), math.ceil(point * grid))
+            ]
+        else:
+            is_number = isinstance(point, Fraction) and not sqltype.is_counted and not sqltype.is_boolean
+            literals.append(Literal(point, DOUBLE if is_number and not sqltype.is_integer else sqltype))
+    # of a number that is not declared also what its type does not hold
+    return _unnested(literals, column.tree.name, column.tree.relation, HUGEINT if sqltype.is_integer else sqltype)

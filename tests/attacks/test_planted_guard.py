@@ -21,7 +21,6 @@ from dpsql.guard import (
     parts,
     sketches,
     thresholds,
-    void,
 )
 from dpsql.guard.arrays import Places
 from dpsql.guard.cells import Keys
@@ -55,10 +54,9 @@ def what_no_sample_has_is_void(patch: Patch) -> None:
     patch.setattr(Proofs, "is_void", lambda *told: True)
 
 
-def a_case_chooses_as_if_nothing_were_set(patch: Patch) -> None:
-    """A part of a CASE that is set to something decides nothing about its branch."""
-    known = void._chosen
-    patch.setattr(void, "_chosen", lambda conditions, point, part, value: known(conditions, point, part, None))
+def what_is_set_changes_no_branch(patch: Patch) -> None:
+    """Conditions are taken for the same with a part that is set to something as without."""
+    patch.setattr(Proofs, "_is_set_alike", lambda *told, **more: True)
 
 
 def parts_are_only_made_false(patch: Patch) -> None:
@@ -164,7 +162,7 @@ CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (nothing_left_out_is_refused, [f"{TOTAL} WHERE NOT {FEW}"]),
     (what_no_sample_has_is_void, [f"{TOTAL} WHERE income + age <> 77.25"]),
     (
-        a_case_chooses_as_if_nothing_were_set,
+        what_is_set_changes_no_branch,
         [f"{TOTAL} WHERE CASE WHEN income = 33.25 THEN 'one' WHEN income < 50 THEN 'low' ELSE 'high' END = 'low'"],
     ),
     (parts_are_only_made_false, [f"{TOTAL} WHERE income <> 33.25"]),

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.guard import public
+from dpsql.guard import void
 from dpsql.session.session import Session
 from tests.support.opened import Data
 
@@ -109,7 +109,7 @@ def test_what_no_public_row_meets_leaves_out_nobody(
     session: Session, sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(public, "is_void", lambda *told: False)
+        patch.setattr(void.Proofs, "is_void_in_public", lambda *told: False)
         assert refused(session, sql), "nothing else lets it through"
     assert sorted(map(repr, session.execute(sql).rows)) == sorted(map(repr, plain(sql)))
 
@@ -117,10 +117,10 @@ def test_what_no_public_row_meets_leaves_out_nobody(
 @pytest.mark.parametrize("sql", OTHERS)
 def test_what_other_rows_may_tell_is_refused(session: Session, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(session, sql)
-    monkeypatch.setattr(public, "is_void", lambda *told: True)
+    monkeypatch.setattr(void.Proofs, "is_void_in_public", lambda *told: True)
     assert not refused(session, sql), "what is taken for void without a look must be noticed"
 
 
 def test_a_row_that_an_outer_join_does_not_find_is_tried(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(public, "_with_none", lambda rows: rows)
+    monkeypatch.setattr(void, "_with_none", lambda rows: rows)
     assert not refused(session, MISSING), "were it forgotten, no note would be taken for none"
