@@ -48,6 +48,8 @@ class Books:
     ) -> None:
         self._store, self._connection, self._now, self._instead = store, connection, now, instead
         self.promise, self._nothing = promise, Spent.nothing(promise.nothing)
+        self._known: dict[tuple[str, str], Spent] = {}
+        """What was read of one scope, and written: nobody else writes while this transaction does."""
 
     @property
     def is_report(self) -> bool:
@@ -56,8 +58,11 @@ class Books:
     def spent(self, scope: str, name: str) -> Spent:
         if self._instead is not None:
             return self._instead.get((scope, name), self._nothing)
-        row = self._connection.execute(_TOTAL, (scope, name)).fetchone()
-        return self._nothing if row is None else self._read(scope, name, row)
+        found = self._known.get((scope, name))
+        if found is None:
+            row = self._connection.execute(_TOTAL, (scope, name)).fetchone()
+            found = self._known[scope, name] = self._nothing if row is None else self._read(scope, name, row)
+        return found
 
     def all(self) -> dict[tuple[str, str], Spent]:
         """Every total, by its scope and name."""
@@ -77,8 +82,10 @@ class Books:
 
     def add(self, scope: str, name: str, charged: Sums) -> None:
         after = self.spent(scope, name).plus(charged, self._now)
-        seal = chain.sealed(self._store.secret, scope, name, after.text)
-        self._connection.execute(_KEEP, (scope, name, after.charges, after.text, seal))
+        text = after.text
+        seal = chain.sealed(self._store.secret, scope, name, text)
+        self._connection.execute(_KEEP, (scope, name, after.charges, text, seal))
+        self._known[scope, name] = after
 
     def groups(self, asked: Collection[str] = ()) -> list[tuple[str | None, Spent]]:
         """Amounts spent on units with each value of the partition column that was ever charged alone or is in `asked`;

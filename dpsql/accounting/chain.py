@@ -71,7 +71,8 @@ def head_file(ledger: Path) -> Path:
 def read_head(path: Path) -> Head | None:
     """The head that is remembered; NO_HEAD where none is, None where it cannot be read as one. Raises OSError."""
     try:
-        text = path.read_text(encoding="ascii")
+        with open(path, "rb", buffering=0) as file:
+            text = file.read().decode("ascii")
     except FileNotFoundError:
         return NO_HEAD
     except UnicodeDecodeError:
@@ -94,5 +95,6 @@ def write_head(path: Path, head: Head) -> None:
             finally:
                 os.close(descriptor)
             os.replace(draft, path)
-        finally:
+        except BaseException:
             draft.unlink(missing_ok=True)
+            raise

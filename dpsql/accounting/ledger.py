@@ -55,8 +55,8 @@ class Ledger:
     """
 
     def __init__(self, store: Store, keeps_head: bool = True) -> None:
-        self.store, self._keeps_head = store, keeps_head
-        self._head = NO_HEAD
+        self.store, self._head = store, NO_HEAD
+        self._head_file = None if store.file is None or not keeps_head else chain.head_file(store.file)
 
     @staticmethod
     def open(path: str | Path, identity: str, *, keeps_head: bool = True) -> Ledger:
@@ -370,10 +370,6 @@ class Ledger:
         row = connection.execute(_LINK, (head.charge,)).fetchone()
         if row is None or row[0] != bytes.fromhex(head.link):
             raise problems.older(self.store.path, head.charge)
-
-    @property
-    def _head_file(self) -> Path | None:
-        return None if self.store.file is None or not self._keeps_head else chain.head_file(self.store.file)
 
     def _promised(self, connection: sqlite3.Connection, budget: Budget) -> Promise:
         found = promise_of(connection, self.store, budget)

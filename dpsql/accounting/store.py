@@ -99,6 +99,9 @@ class Store:
             self._disconnect()
 
     def _attempt(self, work: Work[T]) -> T | _Failed:
+        if self._connection is not None and self._connection.in_transaction:
+            # within the moment or the charge that asks: the file was seen to be there as that began
+            return work(self._connection)
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:

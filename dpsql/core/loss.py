@@ -77,7 +77,10 @@ class PrivacyLoss:
 
 
 def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:
-    return None if one is None or other is None else one + other
+    if one is None or other is None:
+        return None
+    # most measures of most charges are zero
+    return one + other if one.numerator and other.numerator else one if one.numerator else other
 
 
 NO_LOSS = PrivacyLoss(Fraction(0), Fraction(0), Fraction(0), Fraction(0), Fraction(0))
@@ -85,10 +88,8 @@ NO_LOSS = PrivacyLoss(Fraction(0), Fraction(0), Fraction(0), Fraction(0), Fracti
 
 def total(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
     """The sum of some losses; NO_LOSS for none."""
-    result = NO_LOSS
-    for loss in losses:
-        result = result + loss
-    return result
+    found = list(losses)
+    return sum(found[1:], found[0]) if found else NO_LOSS
 
 
 def only_delta(delta: Fraction) -> PrivacyLoss:
@@ -161,8 +162,7 @@ class Sums:
     def __add__(self, other: Sums) -> Sums:
         if self.names != other.names:
             raise ValueError("other amounts are added up there")
-        pairs = zip(self.amounts, other.amounts, strict=True)
-        return Sums(self.names, tuple([None if one is None or more is None else one + more for one, more in pairs]))
+        return Sums(self.names, tuple(map(_sum, self.amounts, other.amounts)))
 
     def beside(self, other: Sums, both: Callable[[Amount, Amount], Amount]) -> Sums:
         """Amount by amount with those of another."""
