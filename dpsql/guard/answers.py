@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.guard.arrays import Places
 from dpsql.guard.cells import MARK, Cells, Fine, Marks
+
+_Name = TypeVar("_Name", str, Fine)
 
 FORM = 2
 """Of what is packed."""
@@ -48,13 +52,26 @@ class PastAnswers:
             kept = np.flatnonzero(cells.marks["size"] >= fewest)
             own = np.zeros(len(kept), dtype=RELEASED)
             own["charge"], own["precision"], own["at"] = charge, precision, kept + begun
-            own["kind"] = [kinds.setdefault(cells.kinds[place], len(kinds)) for place in kept.tolist()]
-            own["told"] = [fine.setdefault(cells.fine[place], len(fine)) for place in kept.tolist()]
+            own["kind"] = _numbers(kinds, cells.kinds, kept)
+            own["told"] = _numbers(fine, cells.fine, kept)
             marks, found, begun = [*marks, cells.marks[kept]], [*found, own], begun + len(cells)
         every = np.concatenate(found)
         every["cell"] = np.arange(len(every))
         texts = tuple(json.dumps(one, separators=(",", ":")) for one in fine)
         return PastAnswers(tuple(kinds), texts, np.concatenate(marks), every)
+
+
+def _numbers(known: dict[_Name, int], names: Sequence[_Name], places: Places) -> Places:
+    """The numbers of the names at some places; the next ones, in order, for those that are not known.
+
+    Why  most cells of a statement have one and the same object for a name, which is looked up once
+    """
+    same = np.fromiter(map(id, names), dtype=np.int64, count=len(names))[places]
+    _, first, at = np.unique(same, return_index=True, return_inverse=True)
+    numbers = np.zeros(len(first), dtype=np.int64)
+    for one in np.argsort(first).tolist():
+        numbers[one] = known.setdefault(names[int(places[first[one]])], len(known))
+    return numbers[at.reshape(-1)]
 
 
 def fine_of(text: str) -> Fine:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dpsql.core.cancellation import check
 from dpsql.guard.answers import RELEASED, PastAnswers, fine_of
-from dpsql.guard.arrays import Numbers, Places
+from dpsql.guard.arrays import Bools, Numbers, Places
 from dpsql.guard.cells import Cells, Keys, Marks, differences
 from dpsql.guard.leaving_out import Policy
 from dpsql.guard.sketches import Growing, Sketches
@@ -167,12 +167,13 @@ class History:
         """The same for a cell of the statement and one that is the same to the sample. All answers of either are taken for answers of
         each, so that the difference is taken for no less exact than it is."""
         kept = places[(2 * _variance(precisions[places]) < self._readable**2) & (same[places] >= 0)]
+        kept = kept[~own.told_alike(kept, others, same[kept])]
         sizes = own.sketches.sizes
-        kept = kept[[not self._policy.is_few(size) for size in sizes[kept].tolist()]] if len(kept) else kept
+        different, at = np.unique(sizes[kept], return_inverse=True)
+        few = [self._policy.is_few(size) for size in different.tolist()]
+        kept = kept[~np.array(few, dtype=np.bool_)[at.reshape(-1)]]
         told, known = own.told(kept), others.told(same[kept])
         for place, equal in zip(kept.tolist(), same[kept].tolist(), strict=True):
-            if told[place].keys() == known[equal].keys() and len(known[equal]) == 1:
-                continue
             check()
             for past, charge in known[equal].items():
                 if any(
@@ -207,12 +208,14 @@ class _Answered:
     kind        of each cell
     precisions  of the mean of all answers that a cell had
     first       the place of the first of these
+    alone       the number of the one text that tells them apart; -1 where they have several
     """
 
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
         self.sketches = Sketches()
         self.kind, self.precisions, self.first = Growing(np.int32), Growing(np.float64), Growing(np.int64)
+        self.alone = Growing(np.int64)
         self._released: Growing[np.void] = Growing(RELEASED)
         self._fine: dict[str, int] = {}
         # by digest, salted with the kind
@@ -240,6 +243,8 @@ class _Answered:
         self.first.add(first[fresh] + begun)
         self.precisions.add(np.zeros(len(fresh)))
         np.add.at(self.precisions.values, released["cell"], released["precision"])
+        self.alone.add(released["told"][first[fresh]])
+        self.alone.values[released["cell"][released["told"] != self.alone.values[released["cell"]]]] = -1
         self._released.add(released)
 
     def since(self, begun: int) -> PastAnswers:
@@ -263,6 +268,12 @@ class _Answered:
     def precisions_at(self, places: Places) -> Numbers:
         """Of the cells at some places; 0 for none."""
         return np.append(self.precisions.values, 0.0)[places]
+
+    def told_alike(self, places: Places, others: _Answered, equal: Places) -> Bools:
+        """True for cells at some places whose answers, and those of the others' cells, are all told by one and the same text."""
+        theirs = np.array([*(others._fine.get(text, -1) for text in self._fine), -1], dtype=np.int64)
+        own = theirs[self.alone.values[places]]
+        return np.asarray((own >= 0) & (own == others.alone.values[equal]))
 
     def told(self, places: Places) -> dict[int, dict[str, int]]:
         """By cell at some places, the texts that tell its answers apart, with the charge by which each was first released."""
