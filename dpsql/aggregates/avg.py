@@ -71,19 +71,26 @@ class Pair(StatisticDefaults):
     def sensitivity(self, limits: Limits) -> Sensitivity:
         return sensitivity_of_rows(limits, weight=self.term.width, cells=self.cells)
 
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        return self.term.steps(names[0])
+
     def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        kept = filtered(names[1:])
-        pair = (self.term.count(names[0], kept), self.term.total(names[0], kept))
-        return (*pair, counting(names[1] if names[1:] else None)) if self.with_rows else pair
+        kept, pair = self._read(names)
+        return (*pair, counting(kept)) if self.with_rows else pair
+
+    def _read(self, names: Sequence[Node]) -> tuple[Node | None, tuple[Node, Node]]:
+        """The condition of the rows, where there is one, and the number and the sum of the values."""
+        read = len(self.inputs)
+        kept = filtered(names[1:read])
+        return kept, self.term.count_and_total(names[0], iter(names[read:]), kept)
 
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
-        kept = filtered(names[1:])
-        n, total = self.term.count(names[0], kept), self.term.total(names[0], kept)
+        kept, (n, total) = self._read(names)
         if not self.with_rows:
             clamped = clamped_total(self.term, TOTAL, ROWS, CUT)
             return UnitSums(n, (("total", total),), (CUT, clamped), (ROWS, TOTAL))
         taken = kept_with_value(own("n"))
-        rows = counting(names[1] if names[1:] else None)
+        rows = counting(kept)
         kept_rows = taken, clamped_total(self.term, TOTAL, own("n"), taken), CUT
         return UnitSums(rows, (("n", n), ("total", total)), kept_rows, (own("n"), TOTAL, ROWS))
 
@@ -196,10 +203,12 @@ class AvgOf(EstimateDefaults):
         widths = [noise.half_width_of_weights((1 - r, r), level) for r in grid]
 
         def h(share: Floats) -> Floats:
-            inside = np.clip(share, 0.0, 1.0)
-            return np.interp(np.minimum(inside, 1 - inside), grid, widths)
+            inside: Floats = np.minimum(np.maximum(share, 0.0), 1.0)
+            return np.asarray(np.interp(np.minimum(inside, 1 - inside), grid, widths))
 
-        below, above = a, a
+        ends, side = np.stack([a, a]), np.array([[-1.0], [1.0]])
         for _ in range(8):
-            below, above = a - h(below / total), a + h(above / total)
-        return a, below, above
+            before, ends = ends, a + side * h(ends / total)
+            if np.array_equal(before, ends):
+                break
+        return a, ends[0], ends[1]

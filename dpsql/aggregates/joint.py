@@ -181,20 +181,27 @@ class Joint(StatisticDefaults):
         moved = min(limits.rows, limits.groups) * self.cells
         return Sensitivity(moved, k * max(each), k * sum(each), k * k * sum(w * w for w in each))
 
+    def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        return tuple(tree for b, name in zip(self.blocks, names, strict=False) for tree in b.term.steps(name))
+
     def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        kept = filtered(names[len(self.blocks) :])
-        found: list[Node] = [counting(kept)]
-        for block, name in zip(self.blocks, names, strict=False):
-            found += [block.term.count(name, kept), block.term.total(name, kept)]
-        return tuple(found)
+        kept, pairs = self._read(names)
+        return (counting(kept), *(tree for pair in pairs for tree in pair))
+
+    def _read(self, names: Sequence[Node]) -> tuple[Node | None, list[tuple[Node, Node]]]:
+        """The condition of the rows, where there is one, and of each value its number and its sum."""
+        read = len(self.inputs)
+        kept, steps = filtered(names[len(self.blocks) : read]), iter(names[read:])
+        pairs = zip(self.blocks, names, strict=False)
+        return kept, [b.term.count_and_total(name, steps, kept) for b, name in pairs]
 
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
-        kept = filtered(names[len(self.blocks) :])
+        kept, pairs = self._read(names)
         inner: list[tuple[str, Node]] = []
         outer: list[Node] = [CUT]
-        for i, (block, name) in enumerate(zip(self.blocks, names, strict=False)):
+        for i, (block, (count, summed)) in enumerate(zip(self.blocks, pairs, strict=True)):
             n, total = f"n{i}_", f"t{i}_"
-            inner += [(n, block.term.count(name, kept)), (total, block.term.total(name, kept))]
+            inner += [(n, count), (total, summed)]
             taken = kept_with_value(own(n))
             outer += [taken, clamped_total(block.term, own(total), own(n), taken)]
         return UnitSums(counting(kept), tuple(inner), tuple(outer), (ROWS, *(own(name) for name, _ in inner)))

@@ -8,7 +8,7 @@ whatever the data holds, so one row moves a sum by at most max(|lower|, |upper|)
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -111,6 +111,17 @@ class Term:
         if scale is None or scale > 9:
             return Aggregate("sum", (self.quanta(x),), where=where)
         return scaled(Aggregate("sum", (self.own(x),), where=where), scale, HUGEINT)
+
+    def steps(self, x: Node) -> tuple[Node, ...]:
+        """What is worked out once of a row whose value is counted and added up: the clamp of a DOUBLE, which both read."""
+        return (self.quanta(x),) if self.scalar.sqltype.is_float else ()
+
+    def count_and_total(self, x: Node, steps: Iterator[Node], where: Node | None) -> tuple[Node, Node]:
+        """Both sums of a column `x`. steps  columns that were worked out, of which it takes its own"""
+        if not self.scalar.sqltype.is_float:
+            return self.count(x, where), self.total(x, where)
+        clamped = (next(steps),)
+        return Aggregate("count", clamped, where=where), Aggregate("sum", clamped, where=where)
 
     def quanta(self, x: Node) -> Node:
         """The clamped value of a column `x` as BIGINT quanta; NULL for NULL and NaN."""

@@ -173,13 +173,18 @@ def verified(
     needed = release.limited.block.source.facts if enforced else frozenset[str]()
     if enforced and not nothing_cut(release):
         return ()
-    whole = _uncut_sums(release, statistics, names)
-    if whole is None:
-        return ()
-    found = [Verified(per_row(release, whole, _uncut_rows(release, statistics, inputs)), needed)] if enforced else []
+    found: list[Verified] = []
+    if enforced:
+        whole = _uncut_sums(release, statistics, names)
+        if whole is None:
+            return ()
+        rows = worked_out(_uncut_rows(release, statistics, inputs), statistics, names)
+        found.append(Verified(per_row(release, whole, rows), needed))
     bounded = [s.without_clamp() for s in statistics]
+    if bounded == statistics:
+        return tuple(found)
     sums, facts = _uncut_sums(release, bounded, names), [_bounds_facts(t) for s in statistics for t in s.terms]
-    if bounded != statistics and sums is not None and all(f is not None for f in facts):
+    if sums is not None and all(f is not None for f in facts):
         more = needed.union(*(f for f in facts if f is not None))
         rows = worked_out(_uncut_rows(release, statistics, _narrowed(inputs, bounded)), bounded, names)
         found.insert(0, Verified(per_row(release, sums, rows), more))
