@@ -27,13 +27,14 @@ def span_of(node: exp.Expression) -> Span | None:
 
     sqlglot records positions on identifiers, literals and function names only, so an operator is located by its operands.
     """
-    hull: Span | None = None
-    for part in node.walk():
+    starts, ends, waiting = [], [], [node]
+    for part in waiting:
         meta = part.meta
         if "start" in meta and "end" in meta:
-            here = Span(meta["start"], meta["end"] + 1)
-            hull = here if hull is None else hull | here
-    return hull
+            starts.append(meta["start"])
+            ends.append(meta["end"] + 1)
+        waiting += part.iter_expressions()
+    return Span(min(starts), max(ends)) if starts else None
 
 
 def caret(sql: str, span: Span) -> str:

@@ -128,13 +128,19 @@ def _sum_tail(scale: Fraction, copies: int, m: int) -> Decimal:
          and the sum over j is c2 C(w, 2) + c1 w + c0. Setting w = m + i, the sum over i >= 0 has the closed form below.
     """
     with localcontext(_DIGITS):
-        ratio = Decimal(scale.denominator) / Decimal(scale.numerator)
-        a = (-ratio).exp()
-        gap = 1 - a
-        c2, c1, c0 = _coefficients(copies, a * a)
+        ratio, a, gap, (c2, c1, c0) = _sum_of(scale, copies)
         over_pairs = c2 * (m * (m - 1) // 2 / gap + m * a / gap**2 + a**2 / gap**3)
         over_points = c1 * (m / gap + a / gap**2)
         return (-ratio * m).exp() * gap ** (2 * copies) * (over_pairs + over_points + c0 / gap)
+
+
+@lru_cache(maxsize=64)
+def _sum_of(scale: Fraction, copies: int) -> tuple[Decimal, Decimal, Decimal, tuple[Decimal, Decimal, Decimal]]:
+    """1 / scale, a, 1 - a and the coefficients: what all tails of one sum have in common."""
+    with localcontext(_DIGITS):
+        ratio = Decimal(scale.denominator) / Decimal(scale.numerator)
+        a = (-ratio).exp()
+        return ratio, a, 1 - a, _coefficients(copies, a * a)
 
 
 def _coefficients(copies: int, q: Decimal) -> tuple[Decimal, Decimal, Decimal]:

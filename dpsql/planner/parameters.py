@@ -25,6 +25,7 @@ def bind(tree: exp.Expression, parameters: Parameters, now: datetime) -> exp.Exp
     Raises 108 where placeholders and values do not match, or a value has no SQL constant.
     """
     used: set[str] = set()
+    named = every(tree, exp.Placeholder, exp.Parameter, *_MOMENTS)
 
     def replaced(node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.Placeholder | exp.Parameter):
@@ -37,7 +38,7 @@ def bind(tree: exp.Expression, parameters: Parameters, now: datetime) -> exp.Exp
             return _typed(now.isoformat(sep=" "), "TIMESTAMP")
         return node
 
-    bound = tree.transform(replaced, copy=False)
+    bound = tree.transform(replaced, copy=False) if named else tree
     given = {str(i + 1) for i in range(len(parameters))} if not isinstance(parameters, Mapping) else set(parameters)
     if given - used:
         raise error(

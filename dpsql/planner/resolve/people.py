@@ -143,7 +143,8 @@ class _Rewriter:
 
 
 def _released(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(PENDING, quoted=True))
+    own, table = (exp.Identifier(this=text, quoted=True) for text in (name, PENDING))
+    return exp.Column(this=own, table=table)
 
 
 def release(

@@ -38,7 +38,8 @@ def parts_of(node: exp.Expression) -> Iterator[exp.Expression]:
 
 def unnests(select: exp.Select) -> list[exp.Expression]:
     """Every UNNEST of a SELECT that is its own."""
-    return [part for part in parts_of(select) if is_unnest(part)]
+    named = any(map(is_unnest, every(select, exp.Anonymous)))
+    return [part for part in parts_of(select) if is_unnest(part)] if named else []
 
 
 def of_many(select: exp.Select) -> exp.Anonymous | None:
