@@ -50,11 +50,27 @@ class ExactTable:
     Nothing but dpsql/release/noisy.py calls `open_exact` (tests/architecture checks it); there is no repr, no iteration, no pickle.
     """
 
-    __slots__ = ("__keys", "__sums")
+    __slots__ = ("__keys", "__sums", "units")
 
-    def __init__(self, keys: tuple[Sequence[KeyValue], ...], sums: tuple[Sequence[int], ...]) -> None:
+    def __init__(
+        self, keys: tuple[Sequence[KeyValue], ...], sums: tuple[Sequence[int], ...], units: Column[int] | None = None
+    ) -> None:
+        """units: noisy numbers of units, where only groups are left in which they reach the threshold; None: nothing was drawn yet"""
         self.__keys = tuple(map(Column.of, keys))
         self.__sums = tuple(map(Column.of, sums))
+        self.units = units
+
+    @classmethod
+    def joined(cls, pieces: Sequence[ExactTable]) -> ExactTable:
+        """The groups of several tables of the same columns, which have none in common."""
+        if len(pieces) == 1:
+            return pieces[0]
+        units = [piece.units for piece in pieces if piece.units is not None]
+        return cls(
+            tuple(map(Column.joined, zip(*(piece.__keys for piece in pieces), strict=True))),
+            tuple(map(Column.joined, zip(*(piece.__sums for piece in pieces), strict=True))),
+            Column.joined(units) if units else None,
+        )
 
     def __repr__(self) -> str:
         return "<ExactTable>"
@@ -65,6 +81,22 @@ class ExactTable:
     def open_exact(self) -> tuple[tuple[Column[KeyValue], ...], tuple[Column[int], ...]]:
         """(keys, sums), rows in the engine's order. For the release stage alone."""
         return self.__keys, self.__sums
+
+
+Sieve = Callable[[ExactTable], ExactTable]
+"""Of some groups those that are released."""
+
+
+def answer(batches: Iterable[Sequence[Sequence[object]]], keys: int, sums: int, sieve: Sieve | None) -> ExactTable:
+    """The answer of an engine, of columns that come batch by batch, one at least; what a sieve leaves of a batch is all that is kept
+    of it. Raises 901, 903 where it is not what was planned."""
+    pieces = []
+    for columns in batches:
+        if len(columns) != keys + sums:
+            raise error(901, "a result does not have the columns that were planned")
+        piece = ExactTable(tuple(map(key_column, columns[:keys])), tuple(map(integers, columns[keys:])))
+        pieces.append(piece if sieve is None else sieve(piece))
+    return ExactTable.joined(pieces)
 
 
 _DIGITS = "-?[0-9]{1,39}"
@@ -225,13 +257,22 @@ class Engine(Protocol):
         """From here on it is open to statements, and holds this much memory at most [bytes]. Before, all it reads is of one version."""
         ...
 
-    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = (), cut: str = "") -> ExactTable:
+    def exact(
+        self,
+        sql: str,
+        keys: int,
+        sums: int,
+        bound: Sequence[PublicTable] = (),
+        cut: str = "",
+        sieve: Sieve | None = None,
+    ) -> ExactTable:
         """Run one statement whose first `keys` columns are group keys and whose next `sums` columns are integers of scale 0 (as
         text, or of an integer type).
 
         bound   public tables that this statement alone sees, under their unqualified names; a declared table of the same
                 name is hidden from it
         cut     the secret that the parameter `$cut` of the statement stands for; it is bound, and enters no text
+        sieve   is given the groups batch by batch as they come, and what it leaves of them is the answer
         """
         ...
 

@@ -22,7 +22,7 @@ from dpsql.core import cancellation
 from dpsql.core.errors import Error, error
 from dpsql.core.loss import NO_LOSS, PrivacyLoss
 from dpsql.dataset.opening import Dataset
-from dpsql.engines.base import ExactTable, RaisedError
+from dpsql.engines.base import ExactTable, RaisedError, Sieve
 from dpsql.guard.guarding import Guarding, Judged
 from dpsql.guard.history import BlockQuestion
 from dpsql.mechanisms.source import NoiseSource
@@ -32,7 +32,7 @@ from dpsql.plan.resolved import InputTable
 from dpsql.plan.tables import NoisyTable, PublicTable
 from dpsql.planner.total import Texts
 from dpsql.release.fitting import fitted
-from dpsql.release.noisy import KeyTables, release
+from dpsql.release.noisy import KeyTables, release, sieve
 from dpsql.release.staging import Staged
 from dpsql.schema.model import Analyst
 
@@ -254,13 +254,15 @@ class Buying:
         return self._asked(part, read, everywhere=True)
 
     def _asked(self, part: CompiledRelease, read: ReadTables, *, everywhere: bool) -> Sums:
-        def exact(sql: str, verified: Sequence[Verified], keys: int, sums: int) -> ExactTable:
+        def exact(
+            sql: str, verified: Sequence[Verified], keys: int, sums: int, left: Sieve | None = None
+        ) -> ExactTable:
             text = self._texts.printed(sql, verified, read.bounds, everywhere=everywhere)
-            return self._dataset.engine.exact(text, keys, sums, read.tables, self._ledger.secret.hex())
+            return self._dataset.engine.exact(text, keys, sums, read.tables, self._ledger.secret.hex(), left)
 
         keys = part.key_columns
         return (
-            exact(part.sql, part.verified, keys, part.sum_columns) if part.sql else None,
+            exact(part.sql, part.verified, keys, part.sum_columns, sieve(part, self._noise)) if part.sql else None,
             [exact(t.sql, t.verified, keys + t.valued, t.sums) for t in part.histograms],
             [exact(m.sql, m.verified, keys, 3) for m in part.matchings],
         )

@@ -13,6 +13,7 @@ from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from typing import cast
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from dpsql.aggregates.distinct_values import matched
 from dpsql.aggregates.histogram import Counts, source_of
 from dpsql.core.columns import Column, Places, Whole, largest, ones, whole
 from dpsql.core.errors import error
-from dpsql.engines.base import ExactTable
+from dpsql.engines.base import ExactTable, Sieve
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Release
@@ -56,7 +57,7 @@ def release(
     """
     asked = compiled.release
     keys, sums = _all_sums(compiled, exact, lists or {}, matchings)
-    noisy = _drawn(asked, keys, sums, noise, lists or {})
+    noisy = _drawn(asked, keys, sums, noise, lists or {}, exact.units if exact is not None else None)
     if asked.chosen:
         found = _histograms(compiled, noisy, histograms)
         noisy = NoisyTable(noisy.keys, (*noisy.cells, *_chosen(compiled, found, noise)), noisy.groups)
@@ -117,10 +118,13 @@ def _all_sums(
     return _fill(compiled.release, keys, sums, lists) if compiled.release.selection is None else (keys, sums)
 
 
-def _drawn(asked: Release, keys: Columns, sums: Sums, noise: NoiseSource, lists: KeyTables) -> NoisyTable:
-    """The sums with their noise, of groups that are selected where keys are private."""
+def _drawn(
+    asked: Release, keys: Columns, sums: Sums, noise: NoiseSource, lists: KeyTables, units: Column[int] | None = None
+) -> NoisyTable:
+    """The sums with their noise, of groups that are selected where keys are private. units: see ExactTable"""
     if asked.selection is not None:
-        return _select(asked, keys, sums, noise, lists)
+        left = ExactTable(keys, sums, units) if units is not None else _reaching(asked, keys, sums, noise)
+        return _select(asked, left, noise, lists)
     cells = tuple(c for i in range(len(asked.measures)) for c in _noisy(asked, i, sums, noise))
     if asked.is_cube:
         return NoisyTable((), cells, len(cells[0]))
@@ -344,12 +348,39 @@ def _noisy(asked: Release, index: int, sums: Sums, noise: NoiseSource) -> list[C
     return measure.noise.added(measure.statistic.to_cells(sums[start : start + measure.statistic.sums]), noise)
 
 
-def _select(asked: Release, keys: Columns, sums: Sums, noise: NoiseSource, lists: KeyTables) -> NoisyTable:
-    """Keep the groups with units whose noisy number reaches tau; draw the other measures' noise for those alone."""
+def sieve(compiled: CompiledRelease, noise: NoiseSource) -> Sieve | None:
+    """The choice of privately selected keys, batch by batch; None where keys are declared, or groups come of several answers.
+
+    Why  of each group the number of units is drawn once and by itself, and it is in one batch: batch by batch the draws are the same
+         mechanism as all at once. What fails is raised anew, without the frames that hold exact sums
+    """
+    asked = compiled.release
+    if asked.selection is None or compiled.matchings:
+        return None
+
+    def reaching(batch: ExactTable) -> ExactTable:
+        try:
+            return _reaching(asked, *batch.open_exact(), noise)
+        except Exception:
+            pass
+        raise error(901, "the noise could not be added")
+
+    return reaching
+
+
+def _reaching(asked: Release, keys: Columns, sums: Sums, noise: NoiseSource) -> ExactTable:
+    """The groups with units whose noisy number reaches tau."""
     selection = asked.selection
     assert selection is not None and selection.measure == 0
     units: Column[int] = _noisy(asked, 0, sums, noise)[0]  # type: ignore[assignment]
     kept = np.flatnonzero(np.asarray((whole(units) >= selection.tau) & (whole(sums[0]) > 0), dtype=np.bool_))
+    return ExactTable(tuple(c.take(kept) for c in keys), tuple(c.take(kept) for c in sums), units.take(kept))
+
+
+def _select(asked: Release, left: ExactTable, noise: NoiseSource, lists: KeyTables) -> NoisyTable:
+    """Put the groups that are left in order, and draw the other measures' noise."""
+    (keys, sums), units = left.open_exact(), cast(Column[int], left.units)
+    kept: Places = np.arange(len(units))
     for dimension in _dimensions(asked, lists):
         kept = kept[dimension.found(tuple(column.take(kept) for column in keys)) >= 0]
     # of several keys the last one sorts first: a sort keeps the order of what is equal

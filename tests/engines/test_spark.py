@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -17,11 +18,12 @@ import duckdb
 import pytest
 
 from dpsql.accounting.ledger import Ledger
+from dpsql.core.columns import Column
 from dpsql.core.errors import Error
 from dpsql.core.loss import NO_LOSS
 from dpsql.core.sqltypes import SqlType
 from dpsql.dataset import owner
-from dpsql.engines.base import RaisedError
+from dpsql.engines.base import ExactTable, RaisedError
 from dpsql.engines.spark import arrow
 from dpsql.engines.spark.engine import SparkEngine
 from dpsql.engines.spark.server import ClusterAddress, ConnectServer, address
@@ -200,7 +202,7 @@ def test_text_that_is_no_utf8_is_null_and_ends_nothing(schema: Schema, spark: st
         folder = cluster.folder_of(schema.source)
         odd = "named_struct('k', 1, 't', CAST(X'ff' AS STRING)), named_struct('k', 2, 't', 'plain')"
         asked = f"SELECT inline(array({odd}))"
-        opened._session.sql(asked).write.mode("overwrite").parquet(f"{folder}/odd")
+        opened.session.sql(asked).write.mode("overwrite").parquet(f"{folder}/odd")
         stored = opened.show("odd", "parquet", f"{folder}/odd")
         assert stored == [("k", "int"), ("t", "string")]
     finally:
@@ -225,7 +227,9 @@ def test_a_table_of_no_released_values_has_its_types(session: Session) -> None:
         (typed,) = server.rows(
             f"SELECT count(*), count(CASE WHEN `a ``boolean` THEN `a ``double` + 1 END) FROM `{view}`"
         )
-        assert typed == (0, 0) and server.batches(f"SELECT * FROM `{view}`").column_names == [c for c, _ in columns]
+        assert typed == (0, 0) and server.batches(
+            f"SELECT * FROM `{view}`", lambda found: next(found).column_names
+        ) == [c for c, _ in columns]
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -256,6 +260,86 @@ def test_a_statement_ends_with_its_time(schema: Schema) -> None:
         engine = opened._world.dataset.engine
         with pytest.raises(Error, match=r"DPSQL-710"):
             opened._guarded(LONG, lambda: engine.exact(LONG, 0, 1))
+
+
+def ended(engine: SparkEngine) -> None:
+    """The server forgets the session, as after an hour in which nobody asked."""
+    from pyspark.sql.connect.proto import ReleaseSessionRequest
+
+    client = engine._server.session.client
+    asked = ReleaseSessionRequest(session_id=client._session_id)
+    asked.user_context.user_id = client._user_id or ""
+    client._stub.ReleaseSession(asked)
+
+
+def test_a_session_that_the_server_closed_is_opened_again(schema: Schema) -> None:
+    """Before a charge; the same rows are cut, since the key of the cut is sent anew; and other files are no more read than before."""
+    sql = "SELECT site, COUNT(*) FROM patient JOIN visit USING (patient_id) WHERE age > {} GROUP BY site"
+    with closing(open_session(schema, None, ":memory:", ZeroNoise())) as opened:
+        engine, known = engine_of(opened), opened.execute(sql.format("-1")).rows
+        ended(engine)
+        assert opened.execute(sql.format("-2")).rows == known
+        ended(engine)
+        rewritten(schema)
+        with pytest.raises(Error, match=r"DPSQL-708"):
+            opened.execute(sql.format("-3"))
+
+
+def test_a_session_that_is_closed_behind_the_charge_is_opened_for_the_next_statement(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_session(schema, None, ":memory:", ZeroNoise())) as opened:
+        engine = engine_of(opened)
+        opened.execute(f"{COUNT} WHERE age > 1")
+        with monkeypatch.context() as patch:
+            patch.setattr(SparkEngine, "unchanged", lambda engine: True)
+            ended(engine)
+            with pytest.raises(Error, match=r"DPSQL-701"):
+                opened.execute(f"{COUNT} WHERE age > 2")
+        assert opened.execute(f"{COUNT} WHERE age > 3").rows and not opened._world.ledger.guarded
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def test_candidates_come_in_batches_and_each_is_sieved_alone(session: Session) -> None:
+    """The groups of an answer, each in one batch; and of an answer without groups one batch that has none."""
+    engine, sizes = engine_of(session), list[int]()
+    engine._server.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "3")
+
+    def sieve(batch: ExactTable) -> ExactTable:
+        (keys,), (counts,) = batch.open_exact()
+        sizes.append(len(keys))
+        return ExactTable(([*keys][:1],), ([*counts][:1],), Column.of([7][: len(keys)]))
+
+    sql = "SELECT patient_id, '1' FROM patient GROUP BY patient_id"
+    (all_keys,), _ = engine.exact(sql, 1, 1).open_exact()
+    found = engine.exact(sql, 1, 1, sieve=sieve)
+    (keys,), (counts,) = found.open_exact()
+    assert len(sizes) > 2 and sum(sizes) == len(all_keys) == len(set(all_keys)) and max(sizes) == 3
+    assert len(keys) == len(sizes) and set(keys) <= set(all_keys) and set(counts) == {1}
+    assert found.units is not None and found.units.tolist() == [7] * len(keys)
+    sizes.clear()
+    none = engine.exact(f"{sql} HAVING count(*) > 1000000", 1, 1, sieve=sieve)
+    assert sizes == [0] and [*map(len, none.open_exact()[0])] == [0]
+
+
+def test_an_interrupt_between_two_batches_ends_a_statement(session: Session) -> None:
+    """The server has nothing more to do then."""
+    engine, seen = engine_of(session), list[int]()
+    engine._server.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "3")
+
+    def sieve(batch: ExactTable) -> ExactTable:
+        seen.append(1)
+        session.interrupt()
+        time.sleep(1.0)
+        return batch
+
+    with pytest.raises(Error, match=r"DPSQL-703"):
+        session._guarded(
+            COUNT, lambda: engine.exact("SELECT patient_id, '1' FROM patient GROUP BY patient_id", 1, 1, sieve=sieve)
+        )
+    assert seen == [1]
 
 
 def test_a_fork_is_refused_and_its_parent_goes_on(session: Session) -> None:

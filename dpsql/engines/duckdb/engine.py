@@ -18,7 +18,7 @@ from dpsql.core.cancellation import require_process
 from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
 from dpsql.engines import snapshot
-from dpsql.engines.base import ExactTable, Find, Identity, Kept, RaisedError, integers, key_column
+from dpsql.engines.base import ExactTable, Find, Identity, Kept, RaisedError, Sieve, answer
 from dpsql.engines.duckdb import fetch, prepared
 from dpsql.engines.duckdb.dialect import DIALECT, DuckDBDialect, measured, portable
 from dpsql.engines.duckdb.loading import load_beside
@@ -126,7 +126,15 @@ class DuckDBEngine:
             problem = ending(fault) or _told(fault, 707)
         raise problem
 
-    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = (), cut: str = "") -> ExactTable:
+    def exact(
+        self,
+        sql: str,
+        keys: int,
+        sums: int,
+        bound: Sequence[PublicTable] = (),
+        cut: str = "",
+        sieve: Sieve | None = None,
+    ) -> ExactTable:
         """Exact sums of one statement: its first columns are group keys, the next sums [quanta]; see Engine."""
         if not self._limited:
             raise error(901, "a statement was about to run before the engine was limited")
@@ -134,8 +142,7 @@ class DuckDBEngine:
         def read(cursor: duckdb.DuckDBPyConnection) -> ExactTable:
             for table in bound:
                 load_beside(cursor, table)
-            columns = fetch.columns(ask(cursor, sql, cut), keys + sums)
-            return ExactTable(tuple(map(key_column, columns[:keys])), tuple(map(integers, columns[keys:])))
+            return answer([fetch.columns(ask(cursor, sql, cut), keys + sums)], keys, sums, sieve)
 
         return self._walled(read, 701)
 

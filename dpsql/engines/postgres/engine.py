@@ -12,7 +12,7 @@ from typing import TypeVar
 from dpsql.core import cancellation
 from dpsql.core.cancellation import require_process
 from dpsql.core.errors import Error, error
-from dpsql.engines.base import ExactTable, integers, key_column
+from dpsql.engines.base import ExactTable, Sieve, answer
 from dpsql.engines.postgres.dialect import DIALECT, PostgresDialect
 from dpsql.engines.postgres.server import Server, Transaction
 from dpsql.engines.postgres.shown import show, stored_again, values
@@ -86,17 +86,23 @@ class PostgresEngine(ServedEngine):
         self._limited = True
         self._hint = self._looked()
 
-    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = (), cut: str = "") -> ExactTable:
+    def exact(
+        self,
+        sql: str,
+        keys: int,
+        sums: int,
+        bound: Sequence[PublicTable] = (),
+        cut: str = "",
+        sieve: Sieve | None = None,
+    ) -> ExactTable:
         if not self._limited or not self.signature.pinned:
             raise error(901, "a statement was about to run before the engine was limited")
 
         def read(reading: Transaction) -> ExactTable:
             self._require(reading, self._shown.read(sql))
             rows = reading.rows(self._asked(sql, bound))
-            columns = [[row[i] for row in rows] for i in range(keys + sums)]
-            if rows and len(rows[0]) != keys + sums:
-                raise error(901, "a result does not have the columns that were planned")
-            return ExactTable(tuple(map(key_column, columns[:keys])), tuple(map(integers, columns[keys:])))
+            width = len(rows[0]) if rows else keys + sums
+            return answer([[[row[i] for row in rows] for i in range(width)]], keys, sums, sieve)
 
         return self._walled(read, 701, cut=cut)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,7 @@ from dpsql.plan.tables import PublicTable
 
 
 def column(found: Any) -> Column[object]:
-    """A chunked array: integers and booleans as arrays, a DECIMAL of scale 0 as integers, where they fit, or as text; else objects."""
+    """A column of a batch: integers and booleans as arrays, a DECIMAL of scale 0 as integers; else objects."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -22,7 +23,7 @@ def column(found: Any) -> Column[object]:
         try:
             found = pc.cast(found, pa.int64())
         except pa.ArrowInvalid:
-            found = pc.cast(found, pa.string())
+            return Column.of([None if cell is None else int(cell) for cell in found.to_pylist()])
     return Column.joined([_piece(chunk) for chunk in found.chunks])
 
 
@@ -37,6 +38,12 @@ def _piece(chunk: Any) -> Column[object]:
     if pa.types.is_boolean(chunk.type):
         return Column(pc.fill_null(chunk, False).to_numpy(zero_copy_only=False), nulls)
     return Column.of(chunk.to_pylist())
+
+
+def without_rows(names: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    return pa.table([pa.array([], pa.int64()) for _ in names], names=list(names))
 
 
 def table(held: PublicTable) -> Any:

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, TypeVar
@@ -13,13 +14,13 @@ from typing import Any, TypeVar
 from dpsql.core import cancellation
 from dpsql.core.cancellation import require_process
 from dpsql.core.errors import Error, error
-from dpsql.engines.base import ExactTable, integers, key_column
+from dpsql.engines.base import ExactTable, Sieve, answer
 from dpsql.engines.served import TEXTS, Rows, ServedEngine, told
 from dpsql.engines.shown import shown
 from dpsql.engines.signature import NO_LENGTHS, Digests, Lengths
 from dpsql.engines.spark import arrow
 from dpsql.engines.spark.dialect import DIALECT, SparkDialect
-from dpsql.engines.spark.server import SECRETS, ConnectServer, address
+from dpsql.engines.spark.server import ENDED, SECRETS, ConnectServer, address
 from dpsql.engines.spark.shown import ShowingFiles, of_owner
 from dpsql.engines.spark.stored import Opened, opened
 from dpsql.engines.spark.words import WORDS
@@ -30,7 +31,7 @@ Result = TypeVar("Result")
 _MACHINE = ("08", "42501", "53", "54", "57", "58", "HY", "KD", "XX")
 """Beginnings of the states of what the server lacks, whatever the values are."""
 _FULL = re.compile("OutOfMemory|No space left|UNABLE_TO_ACQUIRE_MEMORY|maxResultSize")
-_ENDED = ("OPERATION_CANCELED", "OPERATION_ABANDONED")
+_ENDED = (ENDED, "OPERATION_ABANDONED")
 
 
 class FileListing:
@@ -64,8 +65,9 @@ class SparkEngine(ServedEngine):
     """
 
     def __init__(self, schema: Schema) -> None:
-        self._process = os.getpid()
+        self._process, self._schema = os.getpid(), schema
         self._limited, self._moved = False, False
+        self._renewing = threading.Lock()
         self.dialect: SparkDialect = DIALECT
         self.words = WORDS
         self.signature = FileListing(self)
@@ -90,7 +92,15 @@ class SparkEngine(ServedEngine):
         """See Engine; what the cluster holds in memory is its own setting."""
         self._limited = True
 
-    def exact(self, sql: str, keys: int, sums: int, bound: Sequence[PublicTable] = (), cut: str = "") -> ExactTable:
+    def exact(
+        self,
+        sql: str,
+        keys: int,
+        sums: int,
+        bound: Sequence[PublicTable] = (),
+        cut: str = "",
+        sieve: Sieve | None = None,
+    ) -> ExactTable:
         if not self._limited:
             raise error(901, "a statement was about to run before the engine was limited")
 
@@ -98,12 +108,12 @@ class SparkEngine(ServedEngine):
             with ExitStack() as stack:
                 held = {table.name: stack.enter_context(self._server.held(arrow.table(table))) for table in bound}
                 held[SECRETS] = self._server.kept(arrow.secrets(cut, ""), cut)
-                found = self._server.batches(self._asked(sql, held))
-            if found.num_columns != keys + sums:
-                raise error(901, "a result does not have the columns that were planned")
+                found = self._server.batches(
+                    self._asked(sql, held),
+                    lambda batches: answer((list(map(arrow.column, b.columns)) for b in batches), keys, sums, sieve),
+                )
             self._require()
-            columns = list(map(arrow.column, found.columns))
-            return ExactTable(tuple(map(key_column, columns[:keys])), tuple(map(integers, columns[keys:])))
+            return found
 
         return self._walled(read, 701)
 
@@ -126,7 +136,7 @@ class SparkEngine(ServedEngine):
 
     def unchanged(self) -> bool:
         """True while the files are those that were opened."""
-        self._moved = self._moved or self._walled(self._listed, 707) != self.files
+        self._moved = self._moved or self._walled(self._reached, 707) != self.files
         return not self._moved
 
     def hashed(self, key: str) -> dict[str, bytes]:
@@ -147,12 +157,35 @@ class SparkEngine(ServedEngine):
         if self._process == os.getpid():
             self._server.close()
 
+    def _reached(self) -> tuple[tuple[str, int, str], ...]:
+        """The files that are there now; where the server has closed its session, by a new one.
+
+        Why  servers close sessions that nobody uses for an hour. Nothing of a statement was sent yet, and what the new session is shown
+             is what was opened: the same files, listed before and after
+        """
+        session = self._server.session
+        try:
+            return self._listed()
+        except Error:
+            raise
+        except Exception as fault:
+            if not _is_closed(fault):
+                raise
+        with self._renewing:
+            if self._server.session is session:
+                self._server.renew()
+                if opened(self._server, address(self._schema.source), self._schema) != self._stored:
+                    return ()
+        return self._listed()
+
     def _listed(self) -> tuple[tuple[str, int, str], ...]:
         try:
             return self._server.listing(list(self._stored.folders.values()))
         except Error:
             raise
         except Exception as fault:
+            if _is_closed(fault):
+                raise
             if _state(fault).startswith(("42", "22", "46")) or "NOT_FOUND" in _condition(fault):
                 return ()
             raise
@@ -188,6 +221,11 @@ def _condition(fault: Any) -> str:
     return str(found() or "") if found is not None else ""
 
 
+def _is_closed(fault: Any) -> bool:
+    """True where the server has no such session any more."""
+    return _condition(fault).startswith("INVALID_HANDLE.SESSION")
+
+
 def _state(fault: Any) -> str:
     found = getattr(fault, "getSqlState", None)
     return str(found() or "") if found is not None else ""
@@ -202,7 +240,7 @@ def _ending(fault: BaseException) -> Error | None:
         return statement.ended(cancellation.INTERRUPTED)
     if isinstance(fault, MemoryError) or _FULL.search(str(fault)):
         return statement.ended(cancellation.FILLED)
-    if _condition(fault) in _ENDED or "OPERATION_CANCELED" in str(fault):
+    if _condition(fault) in _ENDED or ENDED in str(fault):
         return statement.problem() or statement.ended(cancellation.TIMED)
     return None
 

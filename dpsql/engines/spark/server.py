@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from threading import Event
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dpsql.core.cancellation import run
 from dpsql.core.errors import error
@@ -14,8 +15,9 @@ from dpsql.engines.spark import arrow
 
 if TYPE_CHECKING:
     Session: TypeAlias = Any
-    Batches: TypeAlias = Any
+    Batches: TypeAlias = Iterator[Any]
 
+Result = TypeVar("Result")
 SCHEME = "sc://"
 FOLDER = "folder="
 """The part of an address that is ours: where tables that are named without a path have their files."""
@@ -39,7 +41,9 @@ _SETTINGS = {
 }
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
 """pyspark writes the message of a failure, which quotes a value, to stderr by itself."""
-Rows = list[tuple[object, ...]]
+ENDED = "OPERATION_CANCELED"
+"""Spark's name of what was interrupted."""
+Rows = list[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +83,57 @@ class ConnectServer:
     """
 
     def __init__(self, source: str) -> None:
-        self._session: Session = _connected(address(source).remote)
+        self._remote = address(source).remote
+        self.session: Session = _connected(self._remote)
         self._numbers = itertools.count()
         self._kept: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return "<ConnectServer>"
 
-    def batches(self, sql: str) -> Batches:
-        """The answer of a question as one table of Arrow. Raises pyspark's exceptions, and what ends the statement: callers keep it
-        inside their wall."""
-        return self._told(lambda: self._session.sql(sql).toArrow())
+    def batches(self, sql: str, read: Callable[[Batches], Result]) -> Result:
+        """Read an answer, each batch of Arrow as it comes; there is one at least. Raises pyspark's exceptions, and what ends the
+        statement: callers keep it inside their wall."""
+        found: Result = self._told(lambda going: read(self._read(self.session.sql(sql), going)))
+        return found
 
     def rows(self, sql: str) -> Rows:
-        found = self.batches(sql)
-        return list(zip(*(column.to_pylist() for column in found.columns), strict=True)) if found.num_rows else []
+        return self.batches(sql, lambda found: [row for batch in found for row in _rows(batch)])
+
+    def _read(self, frame: Any, going: Callable[[], bool]) -> Batches:
+        """The batches of an answer as they come.
+
+        Why  pyspark counts the rows, and raises where those of a batch came before; so no group is in two batches. An interrupt ends
+             what the server does, and nothing that it has sent
+        """
+        client, names, empty = self.session.client, list[str](), True
+        for found in client.to_table_as_iterator(frame._plan.to_proto(client), frame._plan.observations):
+            if not going():
+                raise RuntimeError(ENDED)
+            if not hasattr(found, "columns"):
+                names = found.names
+                continue
+            empty = False
+            yield found
+        if empty:
+            yield arrow.without_rows(names)
 
     def listing(self, folders: Sequence[str]) -> tuple[tuple[str, int, str], ...]:
         """(path, size [bytes], time of the last change) of all files in some folders, by their paths. No content is read."""
-        reader = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
-        found = self._told(lambda: reader.load(list(folders)).select("path", "length", "modificationTime").toArrow())
-        rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
-        return tuple(sorted((path, int(size), time.isoformat()) for path, size, time in rows))
+        reader = self.session.read.format("binaryFile").option("recursiveFileLookup", "true")
+
+        def listed(going: Callable[[], bool]) -> Rows:
+            frame = reader.load(list(folders)).select("path", "length", "modificationTime")
+            return [row for batch in self._read(frame, going) for row in _rows(batch)]
+
+        return tuple(sorted((path, int(size), time.isoformat()) for path, size, time in self._told(listed)))
 
     def show(self, name: str, form: str, folder: str) -> list[tuple[str, str]]:
         """Show the files of a folder under a name of this session alone: those that are there now, whatever comes later. Output: names
         and types of the columns."""
-        frame = self._session.read.format(form).load(folder)
-        found = [(field.name, field.dataType.simpleString()) for field in self._told(lambda: frame.schema).fields]
-        self._told(lambda: frame.createOrReplaceTempView(quoted(name)))
+        frame = self.session.read.format(form).load(folder)
+        found = [(field.name, field.dataType.simpleString()) for field in self._told(lambda _: frame.schema).fields]
+        self._told(lambda _: frame.createOrReplaceTempView(quoted(name)))
         return found
 
     @contextmanager
@@ -118,7 +144,7 @@ class ConnectServer:
             yield name
         finally:
             with suppress(Exception):
-                self._session.catalog.dropTempView(quoted(name))
+                self.session.catalog.dropTempView(quoted(name))
 
     def kept(self, table: Any, known: str) -> str:
         """The same until the session ends: the name of what was sent under a key before."""
@@ -130,30 +156,42 @@ class ConnectServer:
         name = f"dpsql held {next(self._numbers)}"
         # of a table without rows pyspark infers no types
         types = None if table.num_rows else arrow.types(table)
-        frame = self._told(lambda: self._session.createDataFrame(table, types))
-        self._told(lambda: frame.createOrReplaceTempView(quoted(name)))
+        frame = self._told(lambda _: self.session.createDataFrame(table, types))
+        self._told(lambda _: frame.createOrReplaceTempView(quoted(name)))
         return name
 
-    def _told(self, work: Any) -> Any:
-        """Run something under a tag of its own, by which it is ended."""
-        tag = f"dpsql-{next(self._numbers)}"
+    def _told(self, work: Callable[[Callable[[], bool]], Any]) -> Any:
+        """Run something under a tag of its own, by which it is ended; it is told whether it is to go on."""
+        tag, ended = f"dpsql-{next(self._numbers)}", Event()
 
         def tagged() -> Any:
-            self._session.addTag(tag)
+            self.session.addTag(tag)
             try:
-                return work()
+                return work(lambda: not ended.is_set())
             finally:
-                self._session.removeTag(tag)
+                self.session.removeTag(tag)
 
-        return run(lambda: self._interrupt(tag), tagged)
+        def interrupt() -> None:
+            ended.set()
+            with suppress(Exception):
+                self.session.interruptTag(tag)
 
-    def _interrupt(self, tag: str) -> None:
+        return run(interrupt, tagged)
+
+    def renew(self) -> None:
+        """A new session in place of one that the server has closed; nothing that was shown or kept is in it."""
+        closed, self.session = self.session, _connected(self._remote)
+        self._kept.clear()
         with suppress(Exception):
-            self._session.interruptTag(tag)
+            closed.stop()
 
     def close(self) -> None:
         with suppress(Exception):
-            self._session.stop()
+            self.session.stop()
+
+
+def _rows(batch: Any) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def quoted(name: str) -> str:

@@ -14,7 +14,7 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import NoisyCount, Suppression
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
-from dpsql.release.noisy import _Dimension, release
+from dpsql.release.noisy import _Dimension, release, sieve
 from tests.support.noise import RecordedNoise, ZeroNoise
 from tests.support.planning import compile_statement
 from tests.support.stages import schema_of
@@ -48,6 +48,39 @@ def test_a_selected_group_reaches_the_threshold_and_groups_are_sorted() -> None:
     exact = ExactTable(([None, 7, 5, 6, 4],), ([tau, tau, tau + 1, tau - 1, 0],))
     found = release(part, exact, ZeroNoise())
     assert (found.keys, list(found.cells)) == (([5, 7, None],), [[tau + 1, tau, tau]])
+
+
+def test_candidates_that_come_in_batches_are_drawn_once_and_give_the_same() -> None:
+    """The number of units of each, and everything else of those alone that are left."""
+    part = compiled("SELECT code, COUNT(*), SUM(income) FROM patient GROUP BY code")
+    assert part.release.selection is not None
+    tau, chosen = part.release.selection.tau, sieve(part, noise := RecordedNoise())
+    assert chosen is not None
+    keys, units, sums = [None, 7, 5, 6, 4], [tau, tau, tau + 1, tau - 1, 0], [10, 20, 30, 40, 50]
+    whole = ExactTable((keys,), (units, sums))
+    batches = [ExactTable((keys[i : i + 2],), (units[i : i + 2], sums[i : i + 2])) for i in (0, 2, 4)]
+    left = ExactTable.joined([chosen(batch) for batch in batches])
+    assert [*map(len, left.open_exact()[1])] == [3, 3]
+    found = release(part, left, noise)
+    assert found == release(part, whole, ZeroNoise()) and found.groups == 3
+    assert [size for _, _, size in noise.drawn] == [2, 2, 1, 3]
+
+
+def test_a_failure_among_candidates_tells_nothing_of_them() -> None:
+    class Broken(ZeroNoise):
+        def laplace(self, scale: object, size: int) -> list[int]:
+            raise ValueError("size")
+
+    chosen = sieve(compiled("SELECT code, COUNT(*) FROM patient GROUP BY code"), Broken())
+    assert chosen is not None
+    with pytest.raises(Error, match=r"DPSQL-901") as raised:
+        chosen(ExactTable(([7],), ([1],)))
+    assert raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("sql", ["SELECT site, COUNT(*) FROM patient GROUP BY site", "SELECT COUNT(*) FROM patient"])
+def test_declared_groups_are_all_needed(sql: str) -> None:
+    assert sieve(compiled(sql), ZeroNoise()) is None
 
 
 def test_a_group_with_nobody_is_not_selected_whatever_its_noise() -> None:
