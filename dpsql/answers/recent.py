@@ -21,7 +21,7 @@ MOST_HELD = 100_000
 """Rows of all that are kept."""
 MOST_PLANS, LONGEST_PLANNED = 256, 10_000
 """Plans that are kept, and [characters] of the text of one."""
-_MODELS = re.compile(r"\bml\s*\.", re.IGNORECASE)
+_NAMED = re.compile(r"\b(ml|randomized)\"?\s*\.", re.IGNORECASE)
 
 Kept = TypeVar("Kept")
 Charges = Callable[[Sequence[str]], Sequence[int | None]]
@@ -121,15 +121,15 @@ class Recent(Generic[Kept]):
             self._own.put(asked, kept, fingerprints, self._charges_of, rows)
 
 
-def calls_models(sql: str) -> bool:
-    """True if a text may call a model."""
-    return _MODELS.search(sql) is not None
+def calls_names(sql: str) -> bool:
+    """True if a text may call a model, or read a randomized table."""
+    return _NAMED.search(sql) is not None
 
 
 def asked_for(sql: str, parameters: Sequence[object] | Mapping[str, object], options: object) -> Hashable | None:
-    """Identity of a statement; None where its parameters cannot be told apart by their text, or it calls a model by its name, which
-    may stand for another one later."""
-    if calls_models(sql):
+    """Identity of a statement; None where its parameters cannot be told apart by their text, or it calls a model, or reads a
+    randomized table, by its name, which may stand for another one later."""
+    if calls_names(sql):
         return None
     named = isinstance(parameters, Mapping)
     items: list[tuple[object, object]] = list(parameters.items() if named else enumerate(parameters))  # type: ignore[union-attr]

@@ -193,6 +193,7 @@ class Release:
     unread       those of them of which only the declarations count
     is_cube      whether its cells are the coefficients of a cube, which have no group keys
     marginals    the keys of each group of cells that a cube is made of; (): its cells are those of all keys
+    is_table     whether its cells are the reports of a randomized table
     fit          how a model is fitted by it: its measures are asked one after the other, each at what was made of those before
     """
 
@@ -213,12 +214,13 @@ class Release:
     unread: frozenset[str] = frozenset()
     is_cube: bool = False
     marginals: tuple[tuple[int, ...], ...] = ()
+    is_table: bool = False
     fit: Fit | None = None
 
     @property
     def stands_alone(self) -> bool:
         """True if no other release is read off it, nor it off any."""
-        return self.is_cube or self.fit is not None
+        return self.is_cube or self.is_table or self.fit is not None
 
     @property
     def reads(self) -> tuple[tuple[str, ...], ...]:

@@ -236,6 +236,27 @@ def spelt_out(text: str, x: exp.Expression, condition: exp.Expression | None = N
     return tree.transform(lambda node: x.copy() if isinstance(node, exp.Column) else node).transform(filtered)
 
 
+def meant(node: exp.Expression) -> exp.Expression | None:
+    """The form that a node stands for; None where it keeps its own."""
+    if isinstance(node, exp.Fetch):
+        return _limit_of(node)
+    if isinstance(node, exp.ApproxDistinct):
+        return exp.Count(this=exp.Distinct(expressions=[node.this]))
+    # by its name: the parser's own printing of it warns
+    parts = [value for value in node.args.values() if isinstance(value, exp.Expression)]
+    return exp.Anonymous(this="approx_top_k", expressions=parts)
+
+
+def _limit_of(fetch: exp.Fetch) -> exp.Limit | None:
+    """FETCH NEXT 10 ROWS ONLY as LIMIT 10, without a number LIMIT 1; None for a share of the rows, or with ties."""
+    count, how = fetch.args.get("count"), fetch.args.get("limit_options")
+    if how is not None and (how.args.get("percent") or how.args.get("with_ties")):
+        return None
+    if count is None or (isinstance(count, exp.Identifier) and count.name.lower() in ("row", "rows")):
+        count = exp.Literal.number(1)
+    return exp.Limit(expression=count) if isinstance(count, exp.Literal) else None
+
+
 def function_of(node: exp.Expression) -> Function | None:
     """The record of a call by name, or by a form of the parser's own."""
     return BY_NAME.get(_name_of(node))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from sqlglot.parser import Parser
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
@@ -19,7 +19,6 @@ from dpsql.planner.options import Options, set_option
 from dpsql.schema.model import Schema
 
 _SHAPE = "write CREATE PRIVATE CUBE name OPTIONS (epsilon = 1) AS SELECT key, COUNT(*) FROM t GROUP BY CUBE (key)"
-_NAMES = ("epsilon", "delta", "max_rows", "ways")
 LONGEST_NAME = 60
 
 
@@ -33,6 +32,8 @@ class CubeTerms:
     """
 
     NOUN: ClassVar[str] = "cube"
+    SHAPE: ClassVar[str] = _SHAPE
+    NAMES: ClassVar[tuple[str, ...]] = ("epsilon", "delta", "max_rows", "ways")
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     ways: int | None = None
@@ -40,16 +41,24 @@ class CubeTerms:
 
     def price(self, schema: Schema) -> EpsilonDelta:
         """The price asked for. Raises 104 without a delta, 502 above the owner's cap of a cube."""
+        asked = self.within_cap(schema)
+        if not asked.delta:
+            what = f"a {self.NOUN} is bought with Gaussian noise, which spends delta, and this price has none"
+            raise error(104, what, hint="write OPTIONS (delta = 1e-9), within what the owner allows")
+        return asked
+
+    def within_cap(self, schema: Schema) -> EpsilonDelta:
+        """The price asked for, with a delta or without. Raises 502."""
         cap = schema.privacy.cube or schema.privacy.caps
         asked = EpsilonDelta(self.epsilon or cap.epsilon, cap.delta if self.delta is None else self.delta)
         for name, value, most in (("epsilon", asked.epsilon, cap.epsilon), ("delta", asked.delta, cap.delta)):
             if value > most:
                 what = f"{name} = {float(value):g} is above the owner's cap of {float(most):g} for one {self.NOUN}"
                 raise error(502, what, hint=f"write OPTIONS ({name} = {float(most):g}) or less")
-        if not asked.delta:
-            what = f"a {self.NOUN} is bought with Gaussian noise, which spends delta, and this price has none"
-            raise error(104, what, hint="write OPTIONS (delta = 1e-9), within what the owner allows")
         return asked
+
+
+Terms = TypeVar("Terms", bound=CubeTerms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +101,17 @@ def name_at(tokens: Sequence[Token], after: int, noun: str = "cube", shape: str 
 
 def read_terms(tokens: Sequence[Token]) -> tuple[str, CubeTerms, list[Token]]:
     """Name, terms, and the tokens of the question, which is grouped by the keys themselves. Raises 101, 104."""
-    name, at = name_at(tokens, 3)
+    name, terms, rest = read_head(tokens, CubeTerms())
+    return name, terms, _without_cube(rest, tokens[-1])
+
+
+def read_head(tokens: Sequence[Token], terms: Terms) -> tuple[str, Terms, list[Token]]:
+    """Name, terms, and the tokens of the question, behind three words. Raises 101, 104.
+
+    terms  that nothing is asked of
+    """
+    name, at = name_at(tokens, 3, terms.NOUN, terms.SHAPE)
     words = [token.text.upper() for token in tokens]
-    terms = CubeTerms()
     if words[at : at + 2] == ["OPTIONS", "("]:
         close = next((i for i in range(at, len(words)) if words[i] == ")"), None)
         if close is None:
@@ -103,16 +120,16 @@ def read_terms(tokens: Sequence[Token]) -> tuple[str, CubeTerms, list[Token]]:
         for piece in filter(None, (part.strip() for part in text.split(","))):
             terms = _with(terms, piece)
         at = close + 1
-    if words[at : at + 1] != ["AS"]:
-        raise misshapen(tokens[min(at, len(tokens) - 1)], "AS and the question are missing")
-    return name, terms, _without_cube(list(tokens[at + 1 :]), tokens[-1])
+    if words[at : at + 1] != ["AS"] or len(words) == at + 1:
+        raise misshapen(tokens[min(at, len(tokens) - 1)], "AS and the question are missing", terms.SHAPE)
+    return name, terms, list(tokens[at + 1 :])
 
 
-def _with(terms: CubeTerms, piece: str) -> CubeTerms:
+def _with(terms: Terms, piece: str) -> Terms:
     name, _, value = (part.strip() for part in piece.partition("="))
-    if name.lower() not in _NAMES:
-        what = f"a cube has no option {name[:40]!r}"
-        raise error(104, what, hint=f"the options of a cube are {', '.join(_NAMES)}")
+    if name.lower() not in terms.NAMES:
+        what = f"a {terms.NOUN} has no option {name[:40]!r}"
+        raise error(104, what, hint=f"the options of a {terms.NOUN} are {', '.join(terms.NAMES)}")
     if name.lower() == "ways":
         if not re.fullmatch(r"[1-9]\d?", value):
             raise error(104, "ways must be a whole number from 1 to 99", hint="write ways = 2")

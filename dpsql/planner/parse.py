@@ -16,12 +16,13 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
-from dpsql.planner.calls import check_calls, every, hidden, listing, respelt, restored, with_tops
+from dpsql.planner.calls import check_calls, every, hidden, listing, meant, respelt, restored, with_tops
 from dpsql.planner.cube_terms import CubeTerms, NamedCube, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes, check_number
 from dpsql.planner.model_terms import DropModel, ModelTerms, asked_columns, read_drop, read_model
 from dpsql.planner.options import Options, lift_clause, option_named, read_comment, set_option
 from dpsql.planner.parameters import apart, bind, is_text, names_the_moment, numbered
+from dpsql.planner.table_terms import DropTable, TableTerms, asked_column, read_drop_table, read_table
 from dpsql.planner.unreadable import not_a_question, unreadable
 from dpsql.schema import spent
 
@@ -83,13 +84,27 @@ class CreateModel:
     columns: tuple[str, ...]
 
 
-Kept = CreateCube | NamedCube | CreateModel | DropModel
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """CREATE RANDOMIZED TABLE.
+
+    query   its question, as one that counts its column
+    column  its name
+    """
+
+    name: str
+    terms: TableTerms
+    query: Query
+    column: str
+
+
+Kept = CreateCube | NamedCube | CreateModel | DropModel | CreateTable | DropTable
 """Statements about what is kept under a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN of a query, or of what buys a cube or a model."""
+    """EXPLAIN of a query, or of what buys what is kept under a name."""
 
     query: Query | Kept
 
@@ -168,12 +183,20 @@ def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: d
 def _kept(
     sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping[str, object], now: datetime
 ) -> Kept | None:
-    """A statement about a cube or a model; None for any other."""
+    """A statement about what is kept under a name; None for any other."""
     words = [token.text.upper() for token in tokens[:3]]
     if words[:2] in (["DROP", "CUBE"], ["REFRESH", "CUBE"]):
         return read_named(tokens)
     if words[:2] == ["DROP", "MODEL"]:
         return read_drop(tokens)
+    if words == ["DROP", "RANDOMIZED", "TABLE"]:
+        return read_drop_table(tokens)
+    if words == ["CREATE", "RANDOMIZED", "TABLE"]:
+        check_alone(_comment_options(tokens), bool(parameters), TableTerms.NOUN)
+        name, of_table, rest = read_table(tokens)
+        query = _query(sql, rest, parameters, now)
+        tree, column = asked_column(query.tree)
+        return CreateTable(name, of_table, replace(query, tree=tree, plain=None), column)
     if words == ["CREATE", "PRIVATE", "CUBE"]:
         check_alone(_comment_options(tokens), bool(parameters))
         name, terms, rest = read_terms(tokens)
@@ -302,14 +325,15 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
         if shown == "TABLES":
             return Catalog(sql)
         if shown == "FUNCTIONS" or shown in spent.SHOWN:
-            meant = listing() if shown == "FUNCTIONS" else spent.SHOWN[shown]
-            return Query(sql, _tree(meant, _tokens(meant)), options, meant)
+            text = listing() if shown == "FUNCTIONS" else spent.SHOWN[shown]
+            return Query(sql, _tree(text, _tokens(text)), options, text)
     else:
         names, dots = rest[::2], rest[1::2]
         named = all(t.token_type in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER) for t in names)
         if named and len(dots) == len(names) - 1 < 3 and all(t.token_type == TokenType.DOT for t in dots):
             return Catalog(sql, tuple(t.text for t in names))
-    shows = "SHOW TABLES, SHOW FUNCTIONS, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS, SHOW GUARD, SHOW VERSIONS, SHOW CUBES or SHOW MODELS"
+    shows = "SHOW TABLES, SHOW FUNCTIONS, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS, SHOW GUARD, SHOW VERSIONS, SHOW CUBES, SHOW MODELS"
+    shows = f"{shows} or SHOW RANDOMIZED TABLES"
     raise error(
         103,
         f"{word} can only name the declared tables and what was spent",
@@ -345,32 +369,11 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     restored(tree)
     _keep_words(tree, sql)
     for node in every(tree, exp.Fetch, exp.ApproxDistinct, exp.ApproxTopK):
-        meant = _meant(node)
-        if meant is not None:
-            meant.meta.update(node.meta)
-            node.replace(meant)
+        other = meant(node)
+        if other is not None:
+            other.meta.update(node.meta)
+            node.replace(other)
     return tree
-
-
-def _meant(node: exp.Expression) -> exp.Expression | None:
-    """The form that a node stands for; None where it keeps its own."""
-    if isinstance(node, exp.Fetch):
-        return _limit_of(node)
-    if isinstance(node, exp.ApproxDistinct):
-        return exp.Count(this=exp.Distinct(expressions=[node.this]))
-    # by its name: the parser's own printing of it warns
-    parts = [value for value in node.args.values() if isinstance(value, exp.Expression)]
-    return exp.Anonymous(this="approx_top_k", expressions=parts)
-
-
-def _limit_of(fetch: exp.Fetch) -> exp.Limit | None:
-    """FETCH NEXT 10 ROWS ONLY as LIMIT 10, without a number LIMIT 1; None for a share of the rows, or with ties."""
-    count, how = fetch.args.get("count"), fetch.args.get("limit_options")
-    if how is not None and (how.args.get("percent") or how.args.get("with_ties")):
-        return None
-    if count is None or (isinstance(count, exp.Identifier) and count.name.lower() in ("row", "rows")):
-        count = exp.Literal.number(1)
-    return exp.Limit(expression=count) if isinstance(count, exp.Literal) else None
 
 
 def _keep_words(tree: exp.Expression, sql: str) -> None:

@@ -19,7 +19,7 @@ from dpsql.aggregates.count import Rows, counted_rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.histogram import OverHistogram, Reading, Value
 from dpsql.aggregates.joint import LAYOUTS, Joint, Layout, joint
-from dpsql.aggregates.mode import VALUE
+from dpsql.aggregates.mode import VALUE, ListedHistogram
 from dpsql.aggregates.moments import Moments, widest
 from dpsql.aggregates.record import Aggregate, Around, read_off, value_key
 from dpsql.aggregates.term import WIDEST, Term
@@ -240,6 +240,11 @@ def _grouped(
 
 def _around(limited: BoundedBlock, units: int | None) -> Around:
     return Around(limited.limits, limited.block.groups, units, limited.block.aggregates, _listed)
+
+
+def listed_histogram(aggregate: Aggregate, value: Scalar) -> ListedHistogram:
+    """The numbers of rows with each declared value; of none where no list is declared."""
+    return ListedHistogram(value, *_listed(aggregate, value), aggregate.condition)
 
 
 def _listed(aggregate: Aggregate, value: Scalar) -> tuple[Node, tuple[Value, ...]]:

@@ -1,5 +1,6 @@
-"""The tables that show what was spent, what the guard remembers, which versions of the data are asked, and which cubes there are:
-dpsql.budget, dpsql.ledger, dpsql.analysts, dpsql.guard, dpsql.versions and dpsql.cubes. Any statement may read them, free."""
+"""The tables that show what was spent, what the guard remembers, which versions of the data are asked, and what is kept under names:
+dpsql.budget, dpsql.ledger, dpsql.analysts, dpsql.guard, dpsql.versions, dpsql.cubes, dpsql.models and dpsql.randomized_tables. Any
+statement may read them, free."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ SCHEMA = "dpsql"
 
 CUBES = "cubes"
 MODELS = "models"
+RANDOMIZED = "randomized_tables"
 
 TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
     "budget": (
@@ -75,6 +77,15 @@ TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
         ("made", TIMESTAMP),
         ("current", BOOLEAN),
     ),
+    RANDOMIZED: (
+        ("name", VARCHAR),
+        ("column_name", VARCHAR),
+        ("list_size", BIGINT),
+        ("reports", BIGINT),
+        ("epsilon", DOUBLE),
+        ("made", TIMESTAMP),
+        ("current", BOOLEAN),
+    ),
 }
 """Their columns. All may be NULL."""
 
@@ -87,6 +98,7 @@ SHOWN = {
     "VERSIONS": "SELECT * FROM dpsql.versions",
     "CUBES": "SELECT * FROM dpsql.cubes ORDER BY name",
     "MODELS": "SELECT * FROM dpsql.models ORDER BY name",
+    "RANDOMIZED TABLES": "SELECT * FROM dpsql.randomized_tables ORDER BY name",
 }
 """The statement that each SHOW stands for."""
 

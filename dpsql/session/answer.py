@@ -14,7 +14,7 @@ from dpsql.accounting.amounts import at_most
 from dpsql.accounting.charging import statement_of
 from dpsql.accounting.cubes import StoredCube
 from dpsql.answers.look_up import Held, Missing
-from dpsql.answers.recent import LONGEST_PLANNED, MOST_ROWS, asked_for, calls_models, is_plain
+from dpsql.answers.recent import LONGEST_PLANNED, MOST_ROWS, asked_for, calls_names, is_plain
 from dpsql.core import cancellation
 from dpsql.core.columns import ResultRows
 from dpsql.core.errors import BudgetError, Error, error
@@ -38,7 +38,7 @@ from dpsql.planner.resolve.catalog import catalog_text
 from dpsql.release.buying import Bought, Patience
 from dpsql.release.staging import Accuracies, Columns, Staged, describe
 from dpsql.schema import spent
-from dpsql.session import cubes, kept, models
+from dpsql.session import cubes, kept, models, randomized
 from dpsql.session.planned import About, Planned, Prospect
 from dpsql.session.remarks import remarks
 from dpsql.session.result import Answer
@@ -191,7 +191,7 @@ def parameter_types(text: str, world: World) -> tuple[SqlType | None, ...]:
 
 def read(text: str, parameters: Parameters, world: World) -> Parsed:
     """The statement, with the declared tables by their own names and the session's options."""
-    statement = kept.parsed(text, parameters, world) if calls_models(text) else parse(text, parameters)
+    statement = kept.parsed(text, parameters, world) if calls_names(text) else parse(text, parameters)
     if isinstance(statement, Query):
         return replace(in_main(statement, world.schema), session=world.options)
     if isinstance(statement, Explain) and isinstance(statement.query, Query):
@@ -347,7 +347,7 @@ def _from_declared(plan: Compiled, columns: Columns, world: World) -> Answer:
 
 
 def _spent(names: Sequence[str], world: World) -> list[PublicTable]:
-    own = {spent.CUBES: cubes.table, spent.MODELS: models.table}
+    own = {spent.CUBES: cubes.table, spent.MODELS: models.table, spent.RANDOMIZED: randomized.table}
     others = world.spent([name for name in names if name not in own])
     return [*others, *(make(world) for name, make in own.items() if name in names)]
 

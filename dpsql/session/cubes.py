@@ -6,7 +6,7 @@ whoever is stopped before that asks the same again, and has it for the one charg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -19,9 +19,8 @@ from dpsql.answers.look_up import Held, Missing
 from dpsql.answers.questions import RowsKey
 from dpsql.answers.reusing import Reused
 from dpsql.core import cancellation
-from dpsql.core.errors import Error, error
+from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
-from dpsql.core.loss import NO_LOSS
 from dpsql.core.wording import counted, listed, number
 from dpsql.guard.guarding import Judged
 from dpsql.mechanisms.residual import Axes, subsets
@@ -35,18 +34,18 @@ from dpsql.planner.explain.released import asked as in_sql
 from dpsql.planner.explain.words import Words
 from dpsql.planner.options import Options
 from dpsql.planner.parse import CreateCube, Query, parse
-from dpsql.planner.planning import bound, calibrate
+from dpsql.planner.planning import calibrate
 from dpsql.planner.qualified import in_main
-from dpsql.planner.resolve import resolve
 from dpsql.release.buying import Bought
 from dpsql.release.staging import Accuracies, Columns
 from dpsql.schema import spent
 from dpsql.schema.mistakes import printable
+from dpsql.session import naming
 from dpsql.session.planned import Planned
 from dpsql.session.result import Answer
 from dpsql.session.world import World
 
-_DROPPED: Columns = (("dropped", "VARCHAR"),)
+_LEFT_ALONE = "/* dpsql: cube=off */ before a statement leaves it alone"
 MOST_SHOWN = 64
 """Marginals whose errors are told."""
 
@@ -56,20 +55,19 @@ def asked(statement: CreateCube | NamedCube, world: World) -> PlannedCube | Answ
     with cancellation.current().planning():
         if isinstance(statement, CreateCube):
             planned = plan(statement, world)
-            known = world.stored.cubes.names.get(statement.name)
-            other = known is not None and known.fingerprint != planned.cube.fingerprint
-            if known is not None and other and not world.is_owners:
-                what = f"there is a cube {printable(known.name)} already, of another question or version of the data"
-                raise error(105, what, hint=f"write REFRESH CUBE {known.name}, or another name")
+            other = None if world.is_owners else world.stored.cubes.names.get(statement.name)
+            naming.require_free(other, planned.cube.fingerprint, "cube", "REFRESH")
             return planned
         named = _known(statement, world)
-        return _dropped(named, world) if statement.verb == "DROP" else plan(_again(named), world)
+        if statement.verb == "DROP":
+            return naming.dropped(world.stored.cubes.names, named, "cube", _LEFT_ALONE, world)
+        return plan(_again(named), world)
 
 
 def explain(statement: CreateCube | NamedCube, world: World) -> str:
     """The plan of a cube that is to be bought. Raises 103 for DROP."""
     if isinstance(statement, NamedCube) and statement.verb == "DROP":
-        raise error(103, "DROP CUBE is free, and gives nothing back", hint="write DROP CUBE and its name")
+        raise naming.not_bought("cube")
     planned = plan(meant(statement, world), world)
     cube = planned.cube
     is_stored = not world.stored.look_up(planned.plan, Options()).missing
@@ -103,7 +101,7 @@ def columns(statement: CreateCube | NamedCube, world: World) -> Columns:
     """The columns of the answer, free."""
     if isinstance(statement, NamedCube):
         known = _known(statement, world)
-        return _DROPPED if statement.verb == "DROP" else _errors(known)[0]
+        return naming.DROPPED if statement.verb == "DROP" else _errors(known)[0]
     return _errors(plan(statement, world).cube)[0]
 
 
@@ -185,15 +183,10 @@ def plan(statement: CreateCube, world: World) -> PlannedCube:
     """A cube up to its noise."""
     asked = replace(statement.query, options=Options(max_rows=statement.terms.max_rows), session=Options())
     query = in_main(asked, world.schema)
-    resolved = resolve(query, world.schema, world.catalog, world.sandbox)
-    bounded = bound(query, resolved, world.schema, statement.terms.ways)
+    bounded = naming.bounded(query, world, statement.terms.ways)
     judged = world.guard.judge(bounded)
-    made = calibrate_cube(bounded, statement.terms, _written(statement), world.schema, world.identities)
+    made = calibrate_cube(bounded, statement.terms, naming.written(statement.query), world.schema, world.identities)
     return PlannedCube(Planned(query, judged, made.compiled), _cube(statement, made, world))
-
-
-def _written(statement: CreateCube) -> str:
-    return statement.query.sql.strip().rstrip(";").strip()
 
 
 def _again(cube: StoredCube) -> CreateCube:
@@ -205,12 +198,7 @@ def _again(cube: StoredCube) -> CreateCube:
 
 def _known(statement: NamedCube, world: World) -> StoredCube:
     """Raises 105."""
-    known = world.stored.cubes.names.get(statement.name)
-    if known is None:
-        names = [printable(cube.name) for cube in world.stored.cubes.names.all()]
-        hint = f"the cubes are {', '.join(names)}" if names else "SHOW CUBES lists those there are"
-        raise error(105, f"there is no cube {printable(statement.name)}", hint=hint, span=statement.span)
-    return known
+    return naming.known(world.stored.cubes.names, statement.name, "cube", statement.span)
 
 
 # --- buying -------------------------------------------------------------------------------------------------------------
@@ -218,26 +206,12 @@ def _known(statement: NamedCube, world: World) -> StoredCube:
 
 def named(planned: PlannedCube, found: Bought, world: World) -> Answer:
     """A cube that was bought, or was stored already, under its name from now on."""
-    cube, names, count = planned.cube, world.stored.cubes.names, len(found.held.missing)
-    known = names.get(cube.name)
-    if known is None or known.fingerprint != cube.fingerprint:
-        names.keep(cube)
+    cube, count = planned.cube, len(found.held.missing)
+    naming.keep(world.stored.cubes.names, cube)
     columns, rows = _errors(cube)
     accuracy = Accuracies.nothing(len(columns), len(rows))
     free = () if count else ("it is stored already: nothing was charged",)
     return Answer(columns, rows, accuracy, found.receipt, not count, count, (*found.notes, *free), (cube.fingerprint,))
-
-
-def _dropped(known: StoredCube, world: World) -> Answer:
-    """Raises 105 where somebody else made it: what one analyst asks may not take plain answers from others (rule 52)."""
-    if known.analyst != world.analyst.name:
-        what = f"the cube {printable(known.name)} was made by another analyst, and others read it"
-        raise error(105, what, hint="/* dpsql: cube=off */ before a statement leaves it alone")
-    world.stored.cubes.names.drop(known.name)
-    rows: list[tuple[object, ...]] = [(known.name,)]
-    notes = ("what was charged for it stays charged; made again by the same statement on the same data it is free",)
-    accuracy = Accuracies.nothing(1, 1)
-    return Answer(_DROPPED, rows, accuracy, world.receipt(NO_LOSS), notes=notes)
 
 
 # --- what a cube is -----------------------------------------------------------------------------------------------------
@@ -252,7 +226,7 @@ def _cube(statement: CreateCube, made: CalibratedCube, world: World) -> StoredCu
     return StoredCube(
         statement.name,
         world.analyst.name,
-        _written(statement),
+        naming.written(statement.query),
         world.stored.fingerprint(part),
         rows.question,
         tuple(rows.key(key) for key in block.keys),
@@ -323,24 +297,14 @@ def _told(cube: StoredCube, is_stored: bool) -> Iterator[str]:
 
 def table(world: World) -> PublicTable:
     """dpsql.cubes."""
-    rows = [_row(cube, world) for cube in world.stored.cubes.names.all()]
-    columns = spent.TABLES[spent.CUBES]
-    return PublicTable(spent.CUBES, columns, tuple([row[i] for row in rows] for i in range(len(columns))))
+    return naming.shown(spent.CUBES, [_row(cube, world) for cube in world.stored.cubes.names.all()])
 
 
-def _row(cube: StoredCube, world: World) -> Sequence[object]:
+def _row(cube: StoredCube, world: World) -> tuple[object, ...]:
     epsilon, delta, rho = (float(amount) for amount in cube.price)
     worst = max(marginal_errors(cube, axes)[0] for axes in _marginals(cube))
     numbers = ", ".join(numbers_of(cube))
     moment = cube.time.partition("+")[0]
     sizes = (cube.ways, cube.size)
-    return (cube.name, ", ".join(cube.told), numbers, *sizes, epsilon, delta, rho, worst, moment, _current(cube, world))
-
-
-def _current(cube: StoredCube, world: World) -> bool | None:
-    """True if it is of the data and declarations as they are; None where its statement can no longer be read."""
-    try:
-        part = plan(_again(cube), world).part
-    except Error:
-        return None
-    return world.stored.fingerprint(part) == cube.fingerprint
+    current = naming.is_current(cube.fingerprint, lambda: world.stored.fingerprint(plan(_again(cube), world).part))
+    return (cube.name, ", ".join(cube.told), numbers, *sizes, epsilon, delta, rho, worst, moment, current)

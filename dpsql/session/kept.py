@@ -1,4 +1,4 @@
-"""Statements about what is kept under a name, cubes and models: each is told to its own module."""
+"""Statements about what is kept under a name, cubes, models and randomized tables: each is told to its own module."""
 
 from __future__ import annotations
 
@@ -8,69 +8,94 @@ from dpsql.accounting.cubes import StoredCube
 from dpsql.answers.look_up import Missing
 from dpsql.core.errors import Error
 from dpsql.plan.compiled import Compiled
+from dpsql.planner.cube_terms import NamedCube
 from dpsql.planner.model_terms import DropModel
-from dpsql.planner.parse import CreateModel, Kept, Parsed, parse
+from dpsql.planner.parse import CreateCube, CreateModel, CreateTable, Kept, Parsed, parse
+from dpsql.planner.table_terms import DropTable
 from dpsql.release.buying import Bought
 from dpsql.release.staging import Columns
-from dpsql.session import cubes, models
+from dpsql.session import cubes, models, randomized
 from dpsql.session.cubes import PlannedCube
+from dpsql.session.expanding import expanded
 from dpsql.session.models import PlannedModel
-from dpsql.session.predicting import expanded
+from dpsql.session.randomized import PlannedTable
 from dpsql.session.result import Answer
 from dpsql.session.world import World
 
+Planned = PlannedCube | PlannedModel | PlannedTable
 
-def asked(statement: Kept, world: World) -> PlannedCube | PlannedModel | Answer:
+
+def asked(statement: Kept, world: World) -> Planned | Answer:
     """Plan what is to be bought, up to its noise; of DROP the answer."""
-    if isinstance(statement, CreateModel | DropModel):
-        return models.asked(statement, world)
+    match statement:
+        case CreateModel() | DropModel():
+            return models.asked(statement, world)
+        case CreateTable() | DropTable():
+            return randomized.asked(statement, world)
     return cubes.asked(statement, world)
 
 
-def named(planned: PlannedCube | PlannedModel, found: Bought, world: World) -> Answer:
+def named(planned: Planned, found: Bought, world: World) -> Answer:
     """Give what was bought, or was stored already, under its name from now on."""
-    if isinstance(planned, PlannedModel):
-        return models.named(planned, found, world)
+    match planned:
+        case PlannedModel():
+            return models.named(planned, found, world)
+        case PlannedTable():
+            return randomized.named(planned, found, world)
     return cubes.named(planned, found, world)
 
 
 def explain(statement: Kept, world: World) -> str:
     """The plan of what is to be bought. Raises 103 for DROP."""
-    if isinstance(statement, CreateModel | DropModel):
-        return models.explain(statement, world)
+    match statement:
+        case CreateModel() | DropModel():
+            return models.explain(statement, world)
+        case CreateTable() | DropTable():
+            return randomized.explain(statement, world)
     return cubes.explain(statement, world)
 
 
 def missing(statement: Kept, world: World) -> tuple[Missing, ...]:
     """The releases that would be bought now; none for DROP."""
-    if isinstance(statement, CreateModel | DropModel):
-        return models.missing(statement, world)
+    match statement:
+        case CreateModel() | DropModel():
+            return models.missing(statement, world)
+        case CreateTable() | DropTable():
+            return randomized.missing(statement, world)
     return cubes.missing(statement, world)
 
 
 def columns(statement: Kept, world: World) -> Columns:
     """The columns of the answer, free."""
-    if isinstance(statement, CreateModel | DropModel):
-        return models.columns(statement)
+    match statement:
+        case CreateModel() | DropModel():
+            return models.columns(statement)
+        case CreateTable() | DropTable():
+            return randomized.columns(statement, world)
     return cubes.columns(statement, world)
 
 
 def prospect(statement: Kept, world: World) -> StoredCube | None:
     """The cube that a statement would name; None for any other."""
-    return None if isinstance(statement, CreateModel | DropModel) else cubes.prospect(statement, world)
+    return cubes.prospect(statement, world) if isinstance(statement, CreateCube | NamedCube) else None
 
 
 def compiled(statement: Kept, world: World) -> Compiled | None:
-    """The plan of what buys it; None for DROP MODEL, which has none."""
-    if isinstance(statement, CreateModel):
-        return models.plan(statement, world).plan
-    return None if isinstance(statement, DropModel) else cubes.plan(cubes.meant(statement, world), world).plan
+    """The plan of what buys it; None for DROP of a model or a randomized table, which has none."""
+    match statement:
+        case CreateModel():
+            return models.plan(statement, world).plan
+        case CreateTable():
+            return randomized.plan(statement, world).plan
+        case DropModel() | DropTable():
+            return None
+    return cubes.plan(cubes.meant(statement, world), world).plan
 
 
 def parsed(text: str, parameters: Sequence[object] | Mapping[str, object], world: World) -> Parsed:
-    """The statement, with SQL in place of what it asks of models; then its errors name no place, which would be of that text."""
+    """The statement, with SQL in place of names; then its errors name no place, which would be of that text."""
     try:
-        return parse(expanded(text, lambda name: models.known(name, world)), parameters)
+        return parse(expanded(text, world), parameters)
     except Error as raised:
         problem = raised
     problem.span = None

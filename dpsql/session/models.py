@@ -16,33 +16,29 @@ from dpsql.accounting.named import Names
 from dpsql.aggregates.gradients import UNIT, Feature, Fit
 from dpsql.answers.look_up import Missing
 from dpsql.core import cancellation
-from dpsql.core.errors import Error, error
+from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
-from dpsql.core.loss import NO_LOSS
-from dpsql.core.sqltypes import BOOLEAN
 from dpsql.core.wording import counted, listed, number
 from dpsql.plan.compiled import Compiled
-from dpsql.plan.releases import Bounded, Release
+from dpsql.plan.releases import Release
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.explain import explain_cube
-from dpsql.planner.model_terms import LOGISTIC, DropModel, summed
+from dpsql.planner.model_terms import LOGISTIC, DropModel
 from dpsql.planner.models import calibrate_model
 from dpsql.planner.options import Options
-from dpsql.planner.parse import CreateModel, Query, parse
-from dpsql.planner.planning import bound
+from dpsql.planner.parse import CreateModel, parse
 from dpsql.planner.qualified import in_main
-from dpsql.planner.resolve import resolve
 from dpsql.release.buying import Bought
 from dpsql.release.fitting import weights_of
 from dpsql.release.staging import Accuracies, Columns
 from dpsql.schema import spent
 from dpsql.schema.mistakes import printable
+from dpsql.session import naming
 from dpsql.session.planned import Planned
 from dpsql.session.result import Answer
 from dpsql.session.world import World
 from dpsql.sql.duckdb import literal_sql
 
-_DROPPED: Columns = (("dropped", "VARCHAR"),)
 _WEIGHTS: Columns = (("processed_input", "VARCHAR"), ("category", "VARCHAR"), ("weight", "DOUBLE"))
 INTERCEPT = "__INTERCEPT__"
 
@@ -79,12 +75,10 @@ def asked(statement: CreateModel | DropModel, world: World) -> PlannedModel | An
     """A model up to its noise; of DROP the answer. Raises 105 where its name stands for another."""
     with cancellation.current().planning():
         if isinstance(statement, DropModel):
-            return _dropped(known(statement.name, world), world)
+            one = known(statement.name, world)
+            return naming.dropped(names(world), one, "model", "make one under another name", world)
         planned = plan(statement, world)
-        other = names(world).get(statement.name)
-        if other is not None and other.fingerprint != planned.fingerprint:
-            what = f"there is a model {printable(other.name)} already, of another question or version of the data"
-            raise error(105, what, hint=f"write DROP MODEL {other.name} before, or another name")
+        naming.require_free(names(world).get(statement.name), planned.fingerprint, "model", "DROP")
         return planned
 
 
@@ -92,38 +86,18 @@ def plan(statement: CreateModel, world: World) -> PlannedModel:
     """A model up to its noise."""
     own = Options(max_rows=statement.terms.max_rows)
     query = in_main(replace(statement.query, options=own, session=Options()), world.schema)
-    bounded = _bounded(query, world)
+    bounded = naming.bounded(query, world)
     compiled = calibrate_model(bounded, statement.terms, statement.columns, world.schema, world.identities)
-    judged = replace(world.guard.judge(_bounded(_asked_about(query, bounded), world)), bounded=bounded)
-    written = replace(compiled.plan.post_query, written=_written(statement), traced=False)
+    judged = naming.judged(query, bounded, world)
+    written = replace(compiled.plan.post_query, written=naming.written(statement.query), traced=False)
     compiled = replace(compiled, plan=replace(compiled.plan, post_query=written))
     planned = Planned(query, judged, compiled)
     return PlannedModel(statement, planned, world.stored.fingerprint(compiled.releases[0]))
 
 
-def _bounded(query: Query, world: World) -> Bounded:
-    return bound(query, resolve(query, world.schema, world.catalog, world.sandbox), world.schema)
-
-
-def _asked_about(query: Query, bounded: Bounded) -> Query:
-    """The question as the guard judges it: of its rows and its values."""
-    values = [one.argument for one in bounded.blocks[0].block.aggregates]
-    places = [i for i, value in enumerate(values) if value is not None and value.sqltype == BOOLEAN]
-    return replace(query, tree=summed(query.tree, places))
-
-
-def _written(statement: CreateModel) -> str:
-    return statement.query.sql.strip().rstrip(";").strip()
-
-
 def known(name: str, world: World) -> StoredModel:
     """The model of a name. Raises 105."""
-    found = names(world).get(name)
-    if found is None:
-        every = [printable(one.name) for one in names(world).all()]
-        hint = f"the models are {', '.join(every)}" if every else "SHOW MODELS lists those there are"
-        raise error(105, f"there is no model {printable(name)}", hint=hint)
-    return found
+    return naming.known(names(world), name, "model")
 
 
 def missing(statement: CreateModel | DropModel, world: World) -> tuple[Missing, ...]:
@@ -135,13 +109,13 @@ def missing(statement: CreateModel | DropModel, world: World) -> tuple[Missing, 
 
 def columns(statement: CreateModel | DropModel) -> Columns:
     """The columns of the answer, free."""
-    return _DROPPED if isinstance(statement, DropModel) else _WEIGHTS
+    return naming.DROPPED if isinstance(statement, DropModel) else _WEIGHTS
 
 
 def explain(statement: CreateModel | DropModel, world: World) -> str:
     """The plan of a model that is to be bought. Raises 103 for DROP."""
     if isinstance(statement, DropModel):
-        raise error(103, "DROP MODEL is free, and gives nothing back", hint="write DROP MODEL and its name")
+        raise naming.not_bought("model")
     planned = plan(statement, world)
     is_stored = not world.stored.look_up(planned.plan, Options()).missing
     # the gradients after the first say nothing new
@@ -181,9 +155,7 @@ def _shape(feature: Feature) -> str:
 def named(planned: PlannedModel, found: Bought, world: World) -> Answer:
     """A model that was bought, or was stored already, under its name from now on."""
     model, count = fitted(planned, found, world), len(found.held.missing)
-    other = names(world).get(model.name)
-    if other is None or other.fingerprint != model.fingerprint:
-        names(world).keep(model)
+    naming.keep(names(world), model)
     rows = weights(model)
     accuracy = Accuracies.nothing(len(_WEIGHTS), len(rows))
     free = () if count else ("it is stored already: nothing was charged",)
@@ -212,7 +184,7 @@ def fitted(planned: PlannedModel, found: Bought, world: World) -> StoredModel:
     return StoredModel(
         planned.statement.name,
         world.analyst.name,
-        _written(planned.statement),
+        naming.written(planned.statement.query),
         planned.fingerprint,
         terms.kind,
         terms.label,
@@ -243,35 +215,20 @@ def weights(model: StoredModel) -> list[tuple[object, ...]]:
     return rows
 
 
-def _dropped(model: StoredModel, world: World) -> Answer:
-    """Raises 105 where somebody else made it."""
-    if model.analyst != world.analyst.name:
-        what = f"the model {printable(model.name)} was made by another analyst, and others read it"
-        raise error(105, what, hint="make one under another name")
-    names(world).drop(model.name)
-    rows: list[tuple[object, ...]] = [(model.name,)]
-    notes = ("what was charged for it stays charged; made again by the same statement on the same data it is free",)
-    return Answer(_DROPPED, rows, Accuracies.nothing(1, 1), world.receipt(NO_LOSS), notes=notes)
-
-
 def table(world: World) -> PublicTable:
     """dpsql.models."""
-    rows = [_row(model, world) for model in names(world).all()]
-    shown = spent.TABLES[spent.MODELS]
-    return PublicTable(spent.MODELS, shown, tuple([row[i] for row in rows] for i in range(len(shown))))
+    return naming.shown(spent.MODELS, [_row(model, world) for model in names(world).all()])
 
 
 def _row(model: StoredModel, world: World) -> tuple[object, ...]:
     features = ", ".join(one.name for one in model.features)
     epsilon, delta, rho = (float(amount) for amount in model.price)
     made = model.time.partition("+")[0]
-    return (model.name, model.kind, model.label, features, epsilon, delta, rho, made, _current(model, world))
+    current = naming.is_current(model.fingerprint, lambda: _again(model, world))
+    return (model.name, model.kind, model.label, features, epsilon, delta, rho, made, current)
 
 
-def _current(model: StoredModel, world: World) -> bool | None:
-    """True if it is of the data and declarations as they are; None where its statement can no longer be read."""
-    try:
-        statement = parse(model.statement)
-        return isinstance(statement, CreateModel) and plan(statement, world).fingerprint == model.fingerprint
-    except Error:
-        return None
+def _again(model: StoredModel, world: World) -> str | None:
+    """The fingerprint that its statement has now."""
+    statement = parse(model.statement)
+    return plan(statement, world).fingerprint if isinstance(statement, CreateModel) else None

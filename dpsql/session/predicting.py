@@ -13,7 +13,6 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from dpsql.accounting.models import StoredModel, Weights
-from dpsql.answers.recent import calls_models
 from dpsql.core.errors import Error, error
 from dpsql.core.wording import counted
 from dpsql.planner.model_terms import LINEAR
@@ -28,8 +27,6 @@ MOST_ODDS = 30
 
 def expanded(text: str, known: Callable[[str], StoredModel]) -> str:
     """The text with SQL in place of each call; the innermost ones first. Raises 104, 105 (no such model), 107."""
-    if not calls_models(text):
-        return text
     for _ in range(MOST_CALLS):
         try:
             tokens = list(DUCKDB.tokenize(text))

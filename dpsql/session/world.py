@@ -23,7 +23,7 @@ from dpsql.plan.releases import Bounded
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.measure import Identities
 from dpsql.planner.options import Options
-from dpsql.planner.parse import CreateCube, CreateModel, Query, parse
+from dpsql.planner.parse import CreateCube, CreateModel, CreateTable, Query, parse
 from dpsql.planner.planning import bound
 from dpsql.planner.qualified import in_main
 from dpsql.planner.resolve import resolve
@@ -108,7 +108,7 @@ class World:
     def _resolved(self, text: str) -> Bounded:
         """A statement of the ledger anew, with what one unit may contribute."""
         statement = parse(text, ())
-        query = statement.query if isinstance(statement, CreateCube | CreateModel) else statement
+        query = statement.query if isinstance(statement, CreateCube | CreateModel | CreateTable) else statement
         if not isinstance(query, Query):
             raise error(106, "no question is in the ledger", hint="none")
         asked = in_main(query, self.schema)

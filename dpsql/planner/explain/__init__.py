@@ -34,11 +34,12 @@ def explain(compiled: Compiled, schema: Schema) -> str:
 
 
 def explain_cube(compiled: Compiled, schema: Schema) -> str:
-    """The release of a cube as text, and how one person can change it."""
+    """The release of a cube, a model or a randomized table as text, and how one person can change it."""
     (part,) = compiled.releases
     release, words = part.release, Words.of_relation(part.release.limited.block.source)
     lines = [*story(release.limited.block.source, words, schema), limits(release), *keys(release, (), words)]
     lines += [line for one in release.measures for line in measure(one, release, words)]
+    lines += [line for one in release.chosen for line in chosen(one, words)]
     lines += [*(f"engine: {text}" for text in part.texts), *price(compiled, schema)]
     return "\n".join(map(harmless, lines))
 

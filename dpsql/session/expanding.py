@@ -1,0 +1,76 @@
+"""Names in a statement: text -> text. The calls of models (predicting.py), and randomized.name in FROM, as the SQL that they stand for.
+
+A question is known by this SQL: by what is released under a name, not by the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot.errors import TokenError
+from sqlglot.parser import Parser
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from dpsql.accounting.randomized import RandomizedTable
+from dpsql.answers.recent import calls_names
+from dpsql.planner.parse import DUCKDB
+from dpsql.session import models, naming, predicting, randomized
+from dpsql.session.world import World
+from dpsql.sql.duckdb import quoted
+
+SCHEMA = "randomized"
+"""The SQL schema that randomized tables are read in."""
+_BEFORE = ("FROM", "JOIN", ",")
+
+
+def expanded(text: str, world: World) -> str:
+    """The text with SQL in place of each name. Raises 104, 105 (no such model or table), 107."""
+    if not calls_names(text):
+        return text
+    return predicting.expanded(_with_tables(text, world), lambda name: models.known(name, world))
+
+
+def _with_tables(text: str, world: World) -> str:
+    try:
+        tokens = list(DUCKDB.tokenize(text))
+    except TokenError:
+        return text
+    for i in range(len(tokens) - 3, -1, -1):
+        if i == 0 or tokens[i].text.lower() != SCHEMA or tokens[i + 1].token_type != TokenType.DOT:
+            continue
+        end = tokens[i + 2].end + 1
+        if [token.token_type for token in tokens[i + 3 : i + 4]] == [TokenType.DOT]:
+            # randomized.t.x: the table is read under its own name
+            text = text[: tokens[i].start] + text[tokens[i + 2].start :]
+        elif tokens[i - 1].text.upper() in _BEFORE:
+            one = _named(tokens, i, world)
+            if one is not None:
+                alias = "" if _is_aliased(tokens, i + 3) else f" AS {quoted(one.name)}"
+                text = text[: tokens[i].start] + _rows(one) + alias + text[end:]
+    return text
+
+
+def _named(tokens: Sequence[Token], i: int, world: World) -> RandomizedTable | None:
+    """The table of a name; None where it may be the column of a table that is called so."""
+    known, name = randomized.names(world), tokens[i + 2].text
+    return known.get(name) if tokens[i - 1].text == "," else naming.known(known, name, randomized.NOUN)
+
+
+def _is_aliased(tokens: Sequence[Token], i: int) -> bool:
+    """True if a name of its own follows."""
+    return i < len(tokens) and tokens[i].token_type in (
+        TokenType.ALIAS,
+        TokenType.IDENTIFIER,
+        *Parser.TABLE_ALIAS_TOKENS,
+    )
+
+
+def _rows(one: RandomizedTable) -> str:
+    """Its values, each with its reports, its debiased count and the half-width of that."""
+    found = zip(one.values, randomized.numbers(one), strict=True)
+    rows = (
+        f"({value}, {reports}::BIGINT, {estimate!r}::DOUBLE, {width!r}::DOUBLE)"
+        for value, (reports, estimate, width) in found
+    )
+    columns = f"{quoted(one.column)}, reports, estimate, half_width"
+    return f"(SELECT * FROM (VALUES {', '.join(rows)}) AS reported({columns}))"
