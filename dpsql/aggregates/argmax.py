@@ -217,5 +217,5 @@ def _argmax(aggregate: Aggregate, value: Scalar, _: Around) -> tuple[Argmax, Arg
 ARGMAX = Record(
     "argmax", {"dp_argmax(candidate, SUM(utility))": "the candidate of a public list with about the largest sum"},
     "the place of the candidate with about the largest sum", "dp_argmax(candidate, SUM(...))", "dp_argmax", takes=ANY_NUMBER,
-    sqltype=lambda _: BIGINT, histogram=_argmax,
+    sqltype=lambda _: BIGINT, histogram=_argmax, each="the score of a candidate",
 )  # fmt: skip

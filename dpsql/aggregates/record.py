@@ -109,6 +109,7 @@ class Record:
                 refused then
     largest     the greatest size of a released value that the engine's own form takes: a greater one counts as NULL there
     grows       whether it grows with the number of units, so that a sample's is scaled up
+    each        each of the arguments of its value in words, where these are values of their own; "": it has one value
     """
 
     name: str
@@ -143,6 +144,7 @@ class Record:
     plain: str = ""
     largest: float = math.inf
     grows: bool = False
+    each: str = ""
 
     @property
     def spellings(self) -> tuple[str, ...]:

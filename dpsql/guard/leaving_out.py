@@ -132,7 +132,9 @@ def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: in
     for change in filter(is_close, evaluating.exactly(block, close)):
         kept = change.units == 0 and evaluating.lists.keeps_groups(change.part.scalar, block)
         if not kept and not (change.units == 0 and evaluating.is_void_in_public(block, change)):
-            return _refused(_around(change.part.scalar, block), policy.people(change.units), policy)
+            scored = _scored(change.part.scalar, block)
+            text = _around(change.part.scalar, block) if scored is None else words.said(scored[1], block.source)
+            return _refused(text, policy.people(change.units), policy, scored[0] if scored is not None else "")
     return None
 
 
@@ -221,10 +223,27 @@ def _of_few_zeros(evaluating: Evaluating, block: Block, found: Evaluated, policy
     return None
 
 
-def _refused(text: str, people: int, policy: Policy) -> Error:
+def _scored(part: Scalar, block: Block) -> tuple[str, Scalar] | None:
+    """The first of several values of an aggregate that holds a part, and what each of them is; None where none does."""
+    for aggregate in block.aggregates:
+        if aggregate.record.each and aggregate.argument is not None:
+            for one in aggregate.argument.args:
+                if any(inner.tree == part.tree for inner in one.walk()):
+                    return aggregate.record.each, one
+    return None
+
+
+def _refused(text: str, people: int, policy: Policy, of: str = "") -> Error:
+    """Error with what to write instead.
+
+    of  where it is one of several values of an aggregate, each of them in words
+    """
     about = f"about {people}" if people else "less than one person"
-    return error(
-        602,
-        f"rule R3: {text} sets fewer than {policy.k} people apart ({about} {policy.source})",
-        hint=f"leave it out, GROUP BY the columns instead, or change it for {policy.k} people or more",
+    instead = (
+        f"leave this one out, or take others that set {policy.k} people or more apart"
+        if of
+        else f"leave it out, GROUP BY the columns instead, or change it for {policy.k} people or more"
     )
+    where = f"{of}, {text}," if of else text
+    what = f"rule R3: {where} sets fewer than {policy.k} people apart ({about} {policy.source})"
+    return error(602, what, hint=instead)
