@@ -49,7 +49,7 @@ class Books:
         self._store, self._connection, self._now, self._instead = store, connection, now, instead
         self.promise, self._nothing = promise, Spent.nothing(promise.nothing)
         self._known: dict[tuple[str, str], Spent] = {}
-        """What was read of one scope, and written: nobody else writes while this transaction does."""
+        """Totals that were read, and written: nobody else writes while this transaction does."""
 
     @property
     def is_report(self) -> bool:

@@ -159,8 +159,12 @@ class Joint(StatisticDefaults):
 
     @property
     def identity(self) -> Hashable:
-        blocks = tuple((b.term.identity, b.scale, b.split, b.gaps) for b in self.blocks)
-        return "joint", blocks, self.rows, tree_of(self.counted)
+        return (
+            "joint",
+            tuple((b.term.identity, b.scale, b.split, b.gaps) for b in self.blocks),
+            self.rows,
+            tree_of(self.counted),
+        )
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
@@ -177,8 +181,7 @@ class Joint(StatisticDefaults):
 
     def sensitivity(self, limits: Limits) -> Sensitivity:
         each = [self.rows, *(b.weight for b in self.blocks)]
-        k = limits.rows
-        moved = min(limits.rows, limits.groups) * self.cells
+        k, moved = limits.rows, min(limits.rows, limits.groups) * self.cells
         return Sensitivity(moved, k * max(each), k * sum(each), k * k * sum(w * w for w in each))
 
     def steps(self, names: Sequence[Node]) -> tuple[Node, ...]:
@@ -190,25 +193,20 @@ class Joint(StatisticDefaults):
 
     def _read(self, names: Sequence[Node]) -> tuple[Node | None, list[tuple[Node, Node]]]:
         """The condition of the rows, where there is one, and of each value its number and its sum."""
-        read = len(self.inputs)
-        kept, steps = filtered(names[len(self.blocks) : read]), iter(names[read:])
-        pairs = zip(self.blocks, names, strict=False)
-        return kept, [b.term.count_and_total(name, steps, kept) for b, name in pairs]
+        kept, steps = filtered(names[len(self.blocks) : len(self.inputs)]), iter(names[len(self.inputs) :])
+        return kept, [b.term.count_and_total(x, steps, kept) for b, x in zip(self.blocks, names, strict=False)]
 
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
         kept, pairs = self._read(names)
-        inner: list[tuple[str, Node]] = []
+        inner = [(f"{name}{i}_", tree) for i, pair in enumerate(pairs) for name, tree in zip("nt", pair, strict=True)]
         outer: list[Node] = [CUT]
-        for i, (block, (count, summed)) in enumerate(zip(self.blocks, pairs, strict=True)):
-            n, total = f"n{i}_", f"t{i}_"
-            inner += [(n, count), (total, summed)]
+        for block, (n, _), (total, _) in zip(self.blocks, inner[::2], inner[1::2], strict=True):
             taken = kept_with_value(own(n))
             outer += [taken, clamped_total(block.term, own(total), own(n), taken)]
         return UnitSums(counting(kept), tuple(inner), tuple(outer), (ROWS, *(own(name) for name, _ in inner)))
 
     def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
-        rows = sums[0]
-        cells: list[Sequence[int]] = [combined((self.rows, rows))] if self.rows else []
+        cells: list[Sequence[int]] = [combined((self.rows, sums[0]))] if self.rows else []
         for block, n, total in zip(self.blocks, sums[1::2], sums[2::2], strict=True):
             s, low, high = block.scale, block.term.lower, block.term.upper
             if block.split:
@@ -216,7 +214,7 @@ class Joint(StatisticDefaults):
             else:
                 cells.append(combined((2 * s, total), (-s * (low + high), n)))
             if block.gaps:
-                cells.append(combined((block.weight, rows), (-block.weight, n)))
+                cells.append(combined((block.weight, sums[0]), (-block.weight, n)))
         return tuple(cells)
 
     def adds_up(self, one_row: bool) -> bool:
@@ -360,20 +358,16 @@ def _forms(shape: _Shape) -> _Forms:
     """The weighted sums with the least variance, where all cells have the same noise."""
     a, blocks = shape
     width = bool(a) + sum(1 + split + gaps for *_, split, gaps in blocks)
-    start = int(bool(a))
-    starts: list[int] = []
+    start, starts = int(bool(a)), list[int]()
     # by block, or -1 for the cell of rows: what tells M
-    tells: dict[int, Form] = {}
-    if a:
-        tells[-1] = Form.of(width, {0: 1 / a})
+    tells = {-1: Form.of(width, {0: 1 / a})} if a else {}
     for i, (s, low, high, split, gaps) in enumerate(blocks):
         starts.append(start)
         if split:
             tells[i] = Form.of(width, {start + j: 1 / (s * (high - low)) for j in range(2 + gaps)})
         start += 1 + split + gaps
     rows, precision = _averaged(list(tells.values()))
-    counts: list[Form] = []
-    sums: list[Form] = []
+    counts, sums = list[Form](), list[Form]()
     for i, (s, low, high, split, gaps) in enumerate(blocks):
         at, weight = starts[i], s * (high - low)
         n = rows

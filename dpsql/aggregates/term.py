@@ -113,7 +113,7 @@ class Term:
         return scaled(Aggregate("sum", (self.own(x),), where=where), scale, HUGEINT)
 
     def steps(self, x: Node) -> tuple[Node, ...]:
-        """What is worked out once of a row whose value is counted and added up: the clamp of a DOUBLE, which both read."""
+        """Values that are worked out once of a row whose value is counted and added up: the clamp of a DOUBLE, which both read."""
         return (self.quanta(x),) if self.scalar.sqltype.is_float else ()
 
     def count_and_total(self, x: Node, steps: Iterator[Node], where: Node | None) -> tuple[Node, Node]:

@@ -16,7 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
-from dpsql.planner.calls import check_calls, every, hidden, listing, meant, respelt, restored, with_tops
+from dpsql.planner.calls import check_calls, every, hidden, meant, respelt, restored, with_tops
 from dpsql.planner.cube_terms import CubeTerms, NamedCube, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes, check_number
 from dpsql.planner.model_terms import DropModel, ModelTerms, asked_columns, read_drop, read_model
@@ -325,6 +325,8 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
         if shown == "TABLES":
             return Catalog(sql)
         if shown == "FUNCTIONS" or shown in spent.SHOWN:
+            from dpsql.planner.functions import listing
+
             text = listing() if shown == "FUNCTIONS" else spent.SHOWN[shown]
             return Query(sql, _tree(text, _tokens(text)), options, text)
     else:

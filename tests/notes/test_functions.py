@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsql.expressions.functions import FUNCTIONS
-from dpsql.planner.calls import aggregates_listed
+from dpsql.planner.functions import aggregates_listed
 from tests.notes.pages import NOTES
 
 
