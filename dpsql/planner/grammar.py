@@ -187,7 +187,9 @@ def _check_name(node: exp.Identifier, names: dict[str, str]) -> None:
         raise error(
             105, f"names that begin with {RESERVED!r} are dpsql's own", hint="choose another name", span=span_of(node)
         )
-    engines = "".join(letter.lower() if letter.isascii() else letter for letter in node.name)
+    engines = name
+    if not name.isascii() or not node.name.isascii():
+        engines = "".join(letter.lower() if letter.isascii() else letter for letter in node.name)
     if names.setdefault(name, engines) != engines:
         raise error(
             105, "two names differ only in the case of a letter", hint="choose another name", span=span_of(node)
