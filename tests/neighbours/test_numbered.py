@@ -27,6 +27,7 @@ STATEMENTS = {
     f"SELECT site, COUNT(*) FROM ({NUMBERED} QUALIFY turn = 1) AS t JOIN patient USING (patient_id) GROUP BY site": 1,
     f"SELECT year, COUNT(*) FROM {FIRST} LIMIT 1) AS t GROUP BY year": 1,
     f"SELECT year, COUNT(*) FROM {FIRST} LIMIT 2 OFFSET 1) AS t GROUP BY year": 2,
+    f"SELECT year, COUNT(*) FROM {FIRST.replace('LATERAL', '')} LIMIT 2) AS t GROUP BY year": 2,
     f"SELECT site, COUNT(year) FROM {FIRST.replace(', LATERAL', ' LEFT JOIN LATERAL')} LIMIT 2) AS t ON TRUE GROUP BY site": 2,
 }
 OTHERS: list[clinic.Row] = [(i, i % 5, 1 + i % 4, 10.0, i, None) for i in range(15)]

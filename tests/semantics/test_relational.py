@@ -278,6 +278,14 @@ LATERAL = [
     "SELECT d.drug, l.n FROM drug d, LATERAL (SELECT COUNT(*) AS n FROM patient WHERE patient.site = d.drug) l "
     "WHERE d.drug IN (1, 2, 3)",
     "SELECT a.label, l.label FROM drug a, LATERAL (SELECT label FROM drug b WHERE b.drug = a.drug ORDER BY label LIMIT 1) l",
+    "SELECT COUNT(*), SUM(l.cost) FROM patient p, (SELECT cost FROM visit v WHERE v.patient_id = p.patient_id AND v.year < 4) l",
+    "SELECT l.n, COUNT(*) FROM patient p JOIN (SELECT COUNT(*) AS n FROM visit v WHERE v.patient_id = p.patient_id) l ON TRUE "
+    "GROUP BY l.n HAVING COUNT(*) > 0",
+    "SELECT COUNT(*), SUM(a.year) FROM patient p LEFT JOIN (SELECT year FROM visit v WHERE v.patient_id = p.patient_id ORDER BY year "
+    "LIMIT 1) a ON TRUE",
+    "SELECT COUNT(l.n) FROM patient p, (SELECT COUNT(*) AS n FROM drug d WHERE d.drug = p.site) l WHERE l.n = 1",
+    "SELECT d.drug, l.n FROM drug d, (SELECT COUNT(*) AS n FROM patient WHERE patient.site = d.drug) l WHERE d.drug < 4",
+    "SELECT a.label, l.label FROM drug a, (SELECT label FROM drug b WHERE b.drug < a.drug ORDER BY label LIMIT 1) l",
     "SELECT COUNT(*) FROM patient p, LATERAL (SELECT 1 AS one) l",
     "SELECT COUNT(*) FROM LATERAL (SELECT patient_id FROM patient) p, visit v WHERE v.patient_id = p.patient_id",
 ]

@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
+from dpsql.planner.calls import every
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.resolve.correlated import HIDDEN_KEY, Names, linked, side_of, value_of
 from dpsql.planner.resolve.sources import glance, items, shown_names
@@ -32,6 +33,37 @@ from dpsql.schema.model import RESERVED
 _HIDDEN_ORDER, _ROWS = f"{RESERVED}o", f"{RESERVED}rows"
 Link = tuple[exp.Expression, exp.Expression]
 """An expression of the subquery, and what it equals before it."""
+
+
+def with_laterals(statement: Statement, select: exp.Select, env: Env) -> exp.Select:
+    """The SELECT with LATERAL before each subquery of FROM that names, with its table, a column of what stands before it. Where all of
+    this is public it is the engine's."""
+    nodes, joins = list(items(select)), list(select.args.get("joins") or ())
+    for place, join in enumerate(joins, 1):
+        node, before = join.this, {one.alias_or_name.lower() for one in nodes[:place]}
+        named = isinstance(node, exp.Subquery) and not before.isdisjoint(_named_outside(node))
+        if named and not _are_public(statement, nodes[: place + 1], env):
+            lateral = exp.Lateral(this=exp.Subquery(this=node.this), alias=node.args.get("alias"))
+            joins[place - 1] = exp.Join(**{**join.args, "this": lateral})
+    if all(one is other for one, other in zip(joins, select.args.get("joins") or (), strict=True)):
+        return select
+    found = exp.Select(**{**select.args, "joins": joins})
+    found.meta.update(select.meta)
+    return found
+
+
+def _are_public(statement: Statement, nodes: list[exp.Expression], env: Env) -> bool:
+    try:
+        return not any(glance(statement, node, env).is_private for node in nodes)
+    except Error:
+        # people's rows that name what stands outside of their query
+        return False
+
+
+def _named_outside(node: exp.Subquery) -> set[str]:
+    """The tables, in lower case, of columns inside a subquery that are not of its own FROM, or of one further inside."""
+    own = {source.alias_or_name.lower() for source in every(node.this, exp.Table, exp.Subquery, exp.Lateral)}
+    return {column.table.lower() for column in every(node.this, exp.Column) if column.table} - own
 
 
 def without_laterals(statement: Statement, select: exp.Select, env: Env) -> exp.Select:

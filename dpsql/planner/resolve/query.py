@@ -21,7 +21,7 @@ from dpsql.planner.resolve.correlated import Correlated, decorrelate
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.joined import can_join, connect, equalities_between, from_clause, joined_scope, parts_scope
 from dpsql.planner.resolve.key_lists import Listed
-from dpsql.planner.resolve.laterals import without_laterals
+from dpsql.planner.resolve.laterals import with_laterals, without_laterals
 from dpsql.planner.resolve.memberships import membership
 from dpsql.planner.resolve.nobody import rows_of_nobody, ruled_out
 from dpsql.planner.resolve.people import group_keys, grouping, release
@@ -85,6 +85,7 @@ def _with(node: exp.Expression, env: Env) -> Env:
 def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
     if unnests(select):
         in_from(statement, select, env)
+    select = with_laterals(statement, select, env)
     if any(isinstance(n, exp.Lateral) for n in items(select)):
         select = without_laterals(statement, select, env)
     call = of_many(select)
