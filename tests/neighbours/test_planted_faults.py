@@ -123,7 +123,7 @@ def count_star_in_the_pair(patch: Patch) -> None:
 
     def row_sums(self: Pair, names: Sequence[Node]) -> tuple[Node, ...]:
         found = original(self, names)
-        return (counting(sums.filtered(names[1:])), *found[1:])
+        return (counting(sums.filtered(names[1 : len(self.inputs)])), *found[1:])
 
     patch.setattr(Pair, "row_sums", row_sums)
 
