@@ -126,7 +126,9 @@ class Stored:
     def look_up(self, plan: Compiled, options: Options) -> Held:
         """Look up the releases of a statement that are stored, and list those still to buy; with `fresh` nothing is
         read. Raises 708 where one that is to be bought reads a table that changed."""
-        found = [self.found(part, plan, options) for part in plan.releases if part.release.parts]
+        parts = [part for part in plan.releases if part.release.parts]
+        # at one moment for all releases of a statement
+        found = self._ledger.store.moment(lambda _: [self.found(part, plan, options) for part in parts])
         self._require_approved([one.part.release for one in found if isinstance(one, Missing)])
         reused = {one.part.release.name: one for one in found if isinstance(one, Reused)}
         missing, notes = self._at_least([one for one in found if isinstance(one, Missing)])
