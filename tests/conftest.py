@@ -32,9 +32,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test with `few(count)` so many cases, evenly chosen among all, stay; the others are slow."""
+    """Of a test with `few(count)` so many cases, evenly chosen among all, stay; the others are slow, and so are planted faults."""
     alike: dict[str, list[pytest.Item]] = {}
     for item in items:
+        if "planted" in item.name.partition("[")[0]:
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("few") is not None:
             alike.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in alike.values():

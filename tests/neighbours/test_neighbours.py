@@ -11,7 +11,7 @@ from tests.support.neighbours import Cases
 from tests.support.nested import CONSTRUCTS
 from tests.support.nested_neighbours import NestedCases
 
-SEEDS = (0, 1, 2, 3, 4, 5, 7, 8)
+SEEDS = (0, 1, 2, 3, 4, 5)
 LEAST = 1
 """Checks that each construct needs for each seed; so in all of them at least as many as there are seeds."""
 MOST = 2400
@@ -19,7 +19,7 @@ MOST = 2400
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_one_person_moves_a_vector_by_at_most_what_is_claimed(seed: int, tmp_path: Path) -> None:
     cases = Cases(tmp_path, seed)
     cases.run(260)

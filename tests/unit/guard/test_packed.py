@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -177,12 +178,23 @@ def edit(schema: Schema, sql: str) -> None:
         assert connection.execute(sql).rowcount > 0
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder whose ledger holds four statements, packed in parts; one of the pair stands in the first."""
+    folder = tmp_path_factory.mktemp("kept")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("dpsql.guard.guarding.LATE", 1)
+        schema = read_schema(copied(folder))
+        assert [ask(schema, sql) for sql in (PAIR[0], *OTHERS)] == ["answered"] * 5
+        assert ask(schema, "SELECT COUNT(*) FROM person WHERE site = 6") == "answered"
+        assert packs(schema)[0][1] == 0 and packs(schema)[-1][2] == 5
+    yield schema.folder
+
+
 @pytest.fixture
-def history(schema: Schema) -> Schema:
-    """Four statements, packed in parts; one of the pair stands in the first."""
-    assert [ask(schema, sql) for sql in (PAIR[0], *OTHERS)] == ["answered"] * 5
-    assert ask(schema, "SELECT COUNT(*) FROM person WHERE site = 6") == "answered"
-    assert packs(schema)[0][1] == 0 and packs(schema)[-1][2] == 5
+def history(schema: Schema, kept: Path) -> Schema:
+    """The same for a test of its own: the ledger is that of the copied data."""
+    shutil.copytree(kept, schema.folder, dirs_exist_ok=True)
     return schema
 
 
