@@ -305,10 +305,11 @@ def _fill(asked: Release, keys: Columns, sums: Sums, lists: KeyTables) -> tuple[
     listed = np.logical_and.reduce([place >= 0 for place in found])
     sums = tuple(column.take(listed) for column in sums)
     along = [(one.size, place[listed]) for one, place in zip(dimensions, found, strict=True)]
+    rows = int(np.count_nonzero(listed))
     if asked.marginals:
-        of_each = [_summed(sums, *_flat([along[axis] for axis in axes], len(sums[0]))) for axes in asked.marginals]
+        of_each = [_summed(sums, *_flat([along[axis] for axis in axes], rows)) for axes in asked.marginals]
         return (), tuple(Column.of(np.concatenate(parts).tolist()) for parts in zip(*of_each, strict=True))
-    groups, places = _flat(along, len(sums[0]))
+    groups, places = _flat(along, rows)
     return declared_keys(asked, lists), tuple(_filled(groups, places, column) for column in sums)
 
 
