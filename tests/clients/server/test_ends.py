@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -211,22 +212,22 @@ def test_the_owners_limit_of_seconds(tmp_path: Path) -> None:
         )
 
 
-def test_it_ends_when_it_is_told_to(own: Path) -> None:
-    with served(own) as server:
-        workers = server.workers()
-        assert server.stop() == 0
-        assert workers
-        assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server on data of its own; the last test here that has it ends it."""
+    with served(dataset(tmp_path_factory.mktemp("lasting"))) as server:
+        yield server
 
 
-def test_data_that_is_refreshed(own: Path) -> None:
+def test_data_that_is_refreshed(lasting: Served) -> None:
     """Workers that opened what was approved before are replaced when a statement meets the change."""
-    with served(own) as server, RawClient(server.port) as client:
+    people = lasting.schema.with_name("person.parquet")
+    with RawClient(lasting.port) as client:
         client.login()
         assert len(rows(client.query("SELECT COUNT(*) AS n FROM person WHERE income > 71"))) == 1
-        other = own.with_name("new.parquet")
-        shutil.copy(own.with_name("person.parquet"), other)
-        os.replace(other, own.with_name("person.parquet"))
+        other = people.with_name("new.parquet")
+        shutil.copy(people, other)
+        os.replace(other, people)
         found = client.query("SELECT COUNT(*) AS n FROM person WHERE income > 72")
         assert len(rows(found)) == 1, errors(found)
 
@@ -234,18 +235,25 @@ def test_data_that_is_refreshed(own: Path) -> None:
 # --- the head beside the ledger -------------------------------------------------------------------------------------------
 
 
-def test_the_newest_charge_is_remembered_while_it_is_served(folder: Path) -> None:
+def test_the_newest_charge_is_remembered_while_it_is_served(lasting: Served) -> None:
     """By the supervisor: workers may write no file but the ledger's own."""
-    with served(folder) as server:
-        with RawClient(server.port) as one:
-            one.login()
-            one.query("SELECT COUNT(*) FROM person WHERE income > 700")
-        head = server.ledger.with_name(server.ledger.name + ".head")
-        until(lambda: head.exists() and head.read_text().split()[0] == str(len(server.charges())) == "1")
-        # the file is another one now, which no worker may read
-        with RawClient(server.port) as one:
-            one.login("bob")
-            assert errors(one.query("SELECT COUNT(*) FROM person WHERE income > 900")) == []
+    before = len(lasting.charges())
+    with RawClient(lasting.port) as one:
+        one.login()
+        one.query("SELECT COUNT(*) FROM person WHERE income > 700")
+    head = lasting.ledger.with_name(lasting.ledger.name + ".head")
+    until(lambda: head.exists() and head.read_text().split()[0] == str(len(lasting.charges())) == str(before + 1))
+    # the file is another one now, which no worker may read
+    with RawClient(lasting.port) as one:
+        one.login("bob")
+        assert errors(one.query("SELECT COUNT(*) FROM person WHERE income > 900")) == []
+
+
+def test_it_ends_when_it_is_told_to(lasting: Served) -> None:
+    workers = lasting.workers()
+    assert lasting.stop() == 0
+    assert workers
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
 
 
 @pytest.mark.slow
