@@ -196,14 +196,14 @@ def test_a_server_that_is_killed_between_charge_and_answer(own: Path) -> None:
         asking.join(60)
         client.socket.close()
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-    with served(own) as again, RawClient(again.port) as client:
+    with served(own, "--workers", "1") as again, RawClient(again.port) as client:
         client.login()
         assert charged(again, 51)
         assert len(rows(client.query("SELECT COUNT(*) AS n FROM person WHERE income > 51"))) == 1
 
 
 def test_the_owners_limit_of_seconds(tmp_path: Path) -> None:
-    with served(dataset(tmp_path, seconds=1)) as server, RawClient(server.port) as client:
+    with served(dataset(tmp_path, seconds=1), "--workers", "1") as server, RawClient(server.port) as client:
         client.login()
         told = errors(client.query(CHARGED.format(61)))[0]
         assert (told["C"], told["M"]) == (

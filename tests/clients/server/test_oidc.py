@@ -296,7 +296,7 @@ def test_an_issuer_that_is_away(tmp_path: Path) -> None:
     file = path.with_name("oidc.toml")
     file.write_text(declared(away, **{SUBJECT: "alice"}))
     file.chmod(0o600)
-    with served(path, "--http", "127.0.0.1:0", "--oidc", str(file)) as server:
+    with served(path, "--http", "127.0.0.1:0", "--oidc", str(file), "--workers", "1") as server:
         assert [line for line in server.lines if "keys of http://127.0.0.1:9 could not be fetched" in line]
         assert say(server, "GET", "/v1/randhie/schema", away.token())[0] == 401
         assert say(server, "GET", "/v1/randhie/schema", server.token())[0] == 200

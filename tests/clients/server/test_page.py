@@ -37,7 +37,7 @@ def test_the_page_shows_what_psql_prints(tmp_path: Path) -> None:
     if shutil.which("psql") is None:
         pytest.skip("psql is not installed")
     assert len(transcripts()) == 3
-    with served(dataset(tmp_path)) as server:
+    with served(dataset(tmp_path), "--workers", "1") as server:
         for command, output in transcripts():
             words = ["psql", "-X", server.address(), *shlex.split(command)[1:]]
             environment = {**os.environ, "PGPASSWORD": PASSWORD, "PAGER": "cat"}

@@ -132,7 +132,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 def test_tls(folder: Path) -> None:
     psycopg = pytest.importorskip("psycopg")
     paths = certificate(folder.parent)
-    with served(folder, "--tls-cert", str(paths[0]), "--tls-key", str(paths[1])) as server:
+    with served(folder, "--tls-cert", str(paths[0]), "--tls-key", str(paths[1]), "--workers", "1") as server:
         address = server.address().replace("sslmode=disable", f"sslmode=verify-ca sslrootcert={paths[0]}")
         with psycopg.connect(address, autocommit=True) as connection:
             assert connection.execute("SELECT COUNT(*) FROM plan").fetchall() == [(18,)]
