@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.bench import __main__ as bench
-from tests.bench import aims, cubes, dashboard, growing, guard, ledgers, models, server, statistics, stopwatch
+from tests.bench import (
+    accounting,
+    aims,
+    cubes,
+    dashboard,
+    growing,
+    guard,
+    ledgers,
+    memory,
+    models,
+    server,
+    statistics,
+    stopwatch,
+)
+from tests.support import tpch
 
 TINY = {
+    # a part by itself
+    (accounting, "dashboard"): SimpleNamespace(measure=lambda: None),
+    (accounting, "PRICES"): accounting.PRICES[:1],
+    (accounting, "DELTAS"): accounting.DELTAS[:1],
     (statistics, "ROWS"): 1_000,
     (ledgers, "SIZES"): (10, 20),
     (ledgers, "ROUNDS"): 2,
@@ -28,6 +47,7 @@ TINY = {
     (growing, "DAYS"): 2,
     (growing, "SHOWN"): (1, 2),
     (growing, "ROWS"): dict.fromkeys(growing.ROWS, 5_000),
+    (memory, "QUESTIONS"): memory.QUESTIONS[:1],
     (models, "SPLITS"): 1,
     (models, "EPSILONS"): models.EPSILONS[:1],
     (server, "CLIENTS"): 2,
@@ -35,6 +55,8 @@ TINY = {
     (server, "CROWD"): 3,
     (stopwatch, "CUSTOMERS"): 200,
     (stopwatch, "ORDERS"): 2_000,
+    (tpch, "ANSWERED"): (1, 6),
+    (tpch, "QUERIES"): (1, 2, 6),
 }
 QUICK = ("small", "startup", "dashboard", "statistics", "joint")
 SLOWER = tuple(part for part in bench.PARTS if part not in QUICK)
