@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise, takewhile
 
 from dpsql.core.domains import Categories, Interval, Value
@@ -103,7 +104,7 @@ class Proofs:
         if whole.function == "case":
             size = len(args) // 2 * 2
             if any(_holds(c, part) for c in args[:size:2]):
-                reached = self._reached(whole, known=True)
+                reached = self._reached(whole, None, _column(part), known=True)
                 chosen = Case(tuple((c.tree, Number(i)) for i, c in enumerate(reached)), None)
                 if not reached or not self._is_set_alike(chosen, reached, part, value, known=True):
                     return False
@@ -123,7 +124,7 @@ class Proofs:
             and not column.nullable
         ):
             return not value
-        return self._is_alike(condition.tree, Literal(value, BOOLEAN), [condition], known)
+        return self._is_alike(condition.tree, Literal(value, BOOLEAN), [condition], known, None, column)
 
     def _is_set_alike(
         self, tree: Node, conditions: Sequence[Scalar], part: Scalar, value: bool, *, known: bool = False
@@ -131,11 +132,24 @@ class Proofs:
         """True if what is made of conditions on one column is the same with a part of them that is always `value`."""
         other = set_to(tree, Part(part), value)
         is_seen = other != tree or not any(_holds(c, part) for c in conditions)
-        return is_seen and self._is_alike(tree, other, conditions, known)
+        return is_seen and self._is_alike(tree, other, conditions, known, part, _column(part))
 
-    def _is_alike(self, one: Node, other: Node, conditions: Sequence[Scalar], known: bool) -> bool:
-        column = _column(conditions[0])
-        if column is None or not all(_is_on(c, column) and self._is_read(c) and not tables(c.tree) for c in conditions):
+    def _is_alike(
+        self,
+        one: Node,
+        other: Node,
+        conditions: Sequence[Scalar],
+        known: bool,
+        part: Scalar | None,
+        column: Scalar | None,
+    ) -> bool:
+        """True if two trees over conditions on one column, or over these with a part set, are alike at its values.
+
+        column  with its bounds where the part stands: those of what is asked of the rows may be narrowed by it
+        """
+        if column is None or not all(
+            _is_on(c, column) and self._is_read(c, part, column) and not tables(c.tree) for c in conditions
+        ):
             return False
         try:
             points = [x for x in _points(column, conditions) if x is not None or not known]
@@ -144,40 +158,44 @@ class Proofs:
             return False
         return rows is not None and not _differ(one, other, rows, self._counts)
 
-    def _is_read(self, scalar: Scalar) -> bool:
-        """True if a condition on one column changes at constants alone, or between whole days or months."""
-        args = scalar.args
+    def _is_read(self, scalar: Scalar, part: Scalar | None, column: Scalar | None) -> bool:
+        """True if a condition on one column, with a part set or without, changes at constants alone, or between days or months."""
+        args, is_read = scalar.args, partial(self._is_read, part=part, column=column)
         if scalar.is_literal or scalar.is_column:
             return True
         match scalar.function:
             case "isnan" | "isinf" | "isfinite":
-                return isinstance(args[0].domain, Interval | Categories) and self._is_read(args[0])
+                return isinstance(args[0].domain, Interval | Categories) and is_read(args[0])
             case "like":
-                return isinstance(args[0].domain, Categories) and len(args) == 2 and all(map(self._is_read, args))
+                return isinstance(args[0].domain, Categories) and len(args) == 2 and all(map(is_read, args))
             case "extract" if args and args[0].sqltype.is_temporal and (args[0].is_column or args[0].is_literal):
-                part = next((n.value for n in walk(scalar.tree) if isinstance(n, Literal) and n.type.is_text), None)
-                return part in ("year", "quarter", "month")
+                unit = next((n.value for n in walk(scalar.tree) if isinstance(n, Literal) and n.type.is_text), None)
+                return unit in ("year", "quarter", "month")
             case "cast" | "convert":
                 kinds = {args[0].sqltype, scalar.sqltype}
                 return kinds == {DATE, TIMESTAMP} and (args[0].is_column or args[0].is_literal)
             case "case" if not scalar.sqltype.is_boolean:
-                reached = self._reached(scalar, known=False)
-                return 0 < len(reached) < len(args) // 2 or (len(reached) > 0 and all(map(self._is_read, args)))
+                reached = self._reached(scalar, part, column)
+                return 0 < len(reached) < len(args) // 2 or (len(reached) > 0 and all(map(is_read, args)))
             case name if name in _LOGIC:
-                return all(map(self._is_read, args))
+                return all(map(is_read, args))
             case name if name in _COMPARED:
                 # a truth is read where it is one, not as a value
-                return all(self._is_read(arg) and (arg.is_literal or not arg.sqltype.is_boolean) for arg in args)
+                return all(is_read(arg) and (arg.is_literal or not arg.sqltype.is_boolean) for arg in args)
         return False
 
-    def _reached(self, case: Scalar, *, known: bool) -> Sequence[Scalar]:
-        """The conditions of a CASE, up to those of which one is always true; none where another is not read."""
+    def _reached(
+        self, case: Scalar, part: Scalar | None, column: Scalar | None, *, known: bool = False
+    ) -> Sequence[Scalar]:
+        """The conditions of a CASE, up to those of which one is always true, whatever is set; none where another is not read."""
         conditions = case.args[: len(case.args) // 2 * 2 : 2]
-        read = list(takewhile(self._is_read, conditions))
+        read = list(takewhile(partial(self._is_read, part=part, column=column), conditions))
         if not read or len(read) == len(conditions):
             return read
+        if part is not None and any(_holds(c, part) for c in read):
+            return ()
         met = Chain("OR", tuple(c.tree for c in read)) if len(read) > 1 else read[0].tree
-        return read if self._is_alike(met, TRUE, read, known) else ()
+        return read if self._is_alike(met, TRUE, read, known, None, column) else ()
 
     # --- by the rows of public tables ---------------------------------------------------------------------------------
 

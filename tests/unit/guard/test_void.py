@@ -59,3 +59,16 @@ def test_a_cut_that_is_not_needed_is_of_nobody(band: str, condition: str, sessio
 def test_a_cut_that_leaves_out_a_few_is_refused(band: str, condition: str, session: Session) -> None:
     with pytest.raises(Error, match="rule R3"):
         session.execute(f"SELECT COUNT(*) FROM (SELECT {band} AS band FROM patient) AS banded WHERE {condition}")
+
+
+@pytest.mark.parametrize("outer", ["income > -1000", "income < 100", "income <> 1000", "income IS NOT NULL"])
+def test_bounds_that_a_condition_narrows_do_not_prove_it_void(outer: str, session: Session) -> None:
+    """Outside of the derived table the column has the bounds that the condition inside leaves it."""
+    for inner in ("income < 99.9", "income <> 33.25"):
+        for sql in (
+            f"SELECT COUNT(*) FROM (SELECT * FROM patient WHERE {inner}) AS p WHERE {outer}",
+            f"SELECT COUNT(*) FROM (SELECT * FROM patient WHERE {outer}) AS p WHERE {inner}",
+            f"SELECT SUM(CASE WHEN {inner} THEN 1 ELSE 0 END) FROM patient WHERE {inner} AND {outer}",
+        ):
+            with pytest.raises(Error, match="rule R3"):
+                session.execute(sql)
