@@ -24,6 +24,8 @@ import numpy as np
 from dpsql.aggregates.base import Floats, Noise
 
 DRAWS = 4096
+FEWEST = 8
+"""Draws beyond each end of an interval: of fewer nothing is told."""
 Interval = tuple[float, float] | None
 
 
@@ -120,6 +122,8 @@ class Resampled(Intervals):
             return None
         if not self.known[group]:
             return self.least, self.most
+        if (1 - self.level) / 2 * DRAWS < FEWEST:
+            return None
         found = middle(self.values(redrawn([cell[group] for cell in self.cells], self.noise)), self.level)
         if found is None:
             return None

@@ -28,6 +28,7 @@ NAMES = (
     "groups",
     "cube",
     "buy",
+    "jointly",
 )
 ALL, PRESENT = "all", "present"
 """Of what is computed over groups: every listed group, or those that do not seem to be empty."""
@@ -55,6 +56,7 @@ class Options:
     buy                   "on": what could be read off what is stored is bought without a question; "off": nothing is bought, what is
                           stored answers, however wide
     groups                "all" or "present": which listed groups take part in what is computed over groups
+    jointly               "on": the error bars of all cells of an answer hold together
     fresh                 whether to ask and pay anew what is stored
     """
 
@@ -71,6 +73,7 @@ class Options:
     groups: str | None = None
     cube: str | None = None
     buy: str | None = None
+    jointly: str | None = None
     fresh: bool = False
 
     def over(self, base: Options) -> Options:
@@ -90,6 +93,7 @@ class Options:
             self.groups or base.groups,
             self.cube or base.cube,
             self.buy or base.buy,
+            self.jointly or base.jointly,
             self.fresh,
         )
 
@@ -104,6 +108,11 @@ class Options:
     def reads_cubes(self) -> bool:
         """True if what is asked may be read off cubes."""
         return self.cube != OFF
+
+    @property
+    def is_joint(self) -> bool:
+        """True if error bars hold together."""
+        return self.jointly == ON
 
     def price(self, schema: Schema) -> EpsilonDelta:
         """The price asked for; for an accuracy the most that it may cost.
@@ -157,7 +166,7 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
             return replace(options, confidence=_confidence(value))
         case "weights":
             return replace(options, weights=_weights(value))
-        case "groups" | "cube" | "buy":
+        case "groups" | "cube" | "buy" | "jointly":
             return replace(options, **{field: _word(field, value.lower())})  # type: ignore[arg-type]
         case "mechanism":
             if value.lower() not in mechanisms():

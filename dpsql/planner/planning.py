@@ -17,6 +17,7 @@ from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.releases import Bounded, BoundedBlock, Plan, Release, Selected, SmallCell
 from dpsql.plan.resolved import InputTable, Resolved
+from dpsql.plan.tables import redrawn_table
 from dpsql.planner import accurate
 from dpsql.planner.limit import limit
 from dpsql.planner.lower import lower
@@ -40,6 +41,8 @@ def bound(query: Query, resolved: Resolved, schema: Schema, ways: int | None = N
     options = query.settled
     blocks = tuple(limit(block, options, schema, ways) for block in resolved.blocks)
     _check_together(query.options, options, blocks)
+    if options.is_joint:
+        _check_joint(blocks, [resolved.post_query.sql, *(table.sql for table in resolved.bounds)])
     if options.accuracy_target is not None:
         accurate.check_statement(blocks, resolved.post_query)
     return Bounded(blocks, resolved.bounds, resolved.post_query)
@@ -97,6 +100,17 @@ def _check_together(own: Options, options: Options, limited: Sequence[BoundedBlo
     if options.weights is not None and paid > 1:
         what = f"weights are for the aggregates of one release, and this statement has {paid}"
         raise error(104, what, hint="leave weights out, or ask them one by one")
+
+
+def _check_joint(blocks: Sequence[BoundedBlock], texts: Sequence[str]) -> None:
+    """Refuse what has no error bars that hold together: the noise of several releases, and ends that are drawn anew. Raises 104."""
+    alone = "write /* dpsql: jointly=off */"
+    if _paid(blocks) > 1:
+        what = f"error bars hold jointly within one release, and this statement has {_paid(blocks)}"
+        raise error(104, what, hint=f"ask them one by one, or {alone}")
+    if any(quoted(redrawn_table(part.block.name)) in text for part in blocks for text in texts):
+        what = "dp_low and dp_high of what is computed hold for each cell alone, not jointly"
+        raise error(104, what, hint=f"ask them of the aggregates themselves, or {alone}")
 
 
 def _paid(blocks: Sequence[BoundedBlock]) -> int:

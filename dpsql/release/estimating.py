@@ -18,11 +18,13 @@ import numpy as np
 from dpsql.aggregates.base import Floats, Noise, ReleasedColumn
 from dpsql.aggregates.resampling import points
 from dpsql.core.columns import Column, Flags
+from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIME, SqlType
 from dpsql.expressions.temporal import moment_of
 from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.mechanisms.weighted import gaussian_quantiles
 from dpsql.plan.releases import Output, Release
+from dpsql.plan.suppressing import LEVEL, counts
 from dpsql.plan.tables import ROW_NUMBER, NoisyTable, PublicTable, end_column, intervals_table, redrawn_table
 
 MOST_ROWS = 200_000
@@ -96,6 +98,21 @@ def _noise(asked: Release, output: Output) -> Noise:
     """The noise in the cells that an estimate reads."""
     first, *second = [asked.measures[m].noise for m in output.measures]
     return SideBySide(first, second[0]) if second else first
+
+
+def there(asked: Release, noisy: NoisyTable) -> NoisyTable:
+    """The table without the groups whose noisy count lies within its own half-width of zero, or is suppressed, where something is
+    computed over groups: post-processing of released numbers. What is stored is the whole table.
+
+    Why  plain SQL has no row where nobody is, and noise would be computed with as if somebody were
+    """
+    if asked.present is None:
+        return noisy
+    width = asked.present.estimate.half_width(asked.measures[asked.present.measure].noise, LEVEL)
+    if width is None:
+        raise error(901, "a group is there by a number without a half-width")
+    found = counts(asked, noisy, asked.present)
+    return noisy.take(np.array([count is not None and count > width for count in found], dtype=np.bool_))
 
 
 def empty(asked: Release, key_types: dict[str, SqlType]) -> PublicTable:

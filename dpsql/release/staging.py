@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import overload
-
-import numpy as np
 
 from dpsql.answers.look_up import Held
 from dpsql.core import cancellation
@@ -18,12 +17,12 @@ from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import PostQuery
-from dpsql.plan.suppressing import LEVEL, counts
+from dpsql.plan.suppressing import LEVEL
 from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, redrawn_table
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.listing import listed
 from dpsql.postprocess.sandbox import Sandbox
-from dpsql.release.estimating import Estimated, SideTable, beside, empty, end_of, estimate, typical
+from dpsql.release.estimating import Estimated, SideTable, beside, empty, end_of, estimate, there, typical
 from dpsql.release.noisy import KeyTables, key_list, wire_columns
 from dpsql.schema.model import RESERVED
 from dpsql.sql.duckdb import quoted
@@ -37,6 +36,7 @@ class Staged:
     columns    (name, type) of the result
     max_cells  [groups] the most that listed keys may make
     max_rows   [groups] the same, of the owner's limits of one statement
+    jointly    whether the intervals of all released cells hold together
     charged    whether the statement was paid for: then an error says that the charge stands
 
     Each release is loaded into the sandbox once, when something there reads it.
@@ -49,11 +49,12 @@ class Staged:
         sandbox: Sandbox,
         max_cells: int,
         max_rows: int | None,
+        jointly: bool = False,
     ) -> None:
         compiled = self._compiled = held.plan
         self._columns = columns
         self._sandbox = sandbox
-        self._max_cells, self._max_rows = max_cells, max_rows
+        self._max_cells, self._max_rows, self._jointly = max_cells, max_rows, jointly
         self._parts = {part.release.name: part for part in compiled.releases}
         self._bounds = {bound.name: bound for bound in compiled.bounds}
         self._tables: dict[str, PublicTable] = {}
@@ -147,8 +148,21 @@ class Staged:
         name = part.release.name
         if name not in self._estimated:
             types = key_types(self._compiled, part, self._columns)
-            self._estimated[name] = estimate(part.release, self._cells(part), LEVEL, types)
+            cells = self._cells(part)
+            found = estimate(part.release, cells, self._level(part.release, cells.groups), types)
+            if self._jointly:
+                # what is chosen of a histogram was bought with an interval of its own
+                alone = dict.fromkeys((read.name for read in part.release.read), [None] * cells.groups)
+                found = replace(found, intervals={**found.intervals, **alone})
+            self._estimated[name] = found
         return self._estimated[name]
+
+    def _level(self, asked: Release, groups: int) -> Fraction:
+        """Confidence of one interval: of m that hold jointly, one is missed by a share 1 / m of what all may be.
+
+        Why  the union bound: whatever the noise of several cells has in common
+        """
+        return 1 - (1 - LEVEL) / max(1, groups * len(asked.outputs)) if self._jointly else LEVEL
 
     def _cells(self, part: CompiledRelease) -> NoisyTable:
         found = self.noisy.get(part.release.name)
@@ -179,14 +193,17 @@ class Staged:
         part = self._parts[post_query.release]
         found, wanted = added_up(part.release, self._cells(part), rows), _wanted(post_query, types)
         again = redrawn_table(post_query.release)
-        computed = ComputedIntervals(self._sandbox, lambda: found.redrawn(LEVEL), again, wanted) if wanted else None
-        return Accuracies({part.release.name: found.estimated(LEVEL)}, post_query.direct, range(len(rows)), computed)
+        is_drawn = bool(wanted) and not self._jointly
+        computed = ComputedIntervals(self._sandbox, lambda: found.redrawn(LEVEL), again, wanted) if is_drawn else None
+        totals = found.estimated(self._level(part.release, len(rows)))
+        return Accuracies({part.release.name: totals}, post_query.direct, range(len(rows)), computed)
 
     def _computed(self, post_query: PostQuery, types: Sequence[str]) -> ComputedIntervals | None:
-        """The intervals of what the result computes from the rows of one release; None where it computes nothing."""
+        """The intervals of what the result computes from the rows of one release; None where it computes nothing, or where they are to
+        hold jointly: there are too few draws to tell."""
         wanted = _wanted(post_query, types)
         release = post_query.release
-        if not wanted or release is None or release not in self._parts or release not in self.noisy:
+        if self._jointly or not wanted or release is None or release not in self._parts or release not in self.noisy:
             return None
         part = self._parts[release].release
         names = key_types(self._compiled, self._parts[release], self._columns)
@@ -202,21 +219,6 @@ def _wanted(post_query: PostQuery, types: Sequence[str]) -> dict[int, str]:
         for i, (text, sqltype) in enumerate(zip(post_query.computed, types, strict=False))
         if text is not None and (found := parse_type(sqltype)) is not None and found.is_number
     }
-
-
-def there(asked: Release, noisy: NoisyTable) -> NoisyTable:
-    """The table without the groups whose noisy count lies within its own half-width of zero, or is suppressed, where something is
-    computed over groups: post-processing of released numbers. What is stored is the whole table.
-
-    Why  plain SQL has no row where nobody is, and noise would be computed with as if somebody were
-    """
-    if asked.present is None:
-        return noisy
-    width = asked.present.estimate.half_width(asked.measures[asked.present.measure].noise, LEVEL)
-    if width is None:
-        raise error(901, "a group is there by a number without a half-width")
-    found = counts(asked, noisy, asked.present)
-    return noisy.take(np.array([count is not None and count > width for count in found], dtype=np.bool_))
 
 
 def read_beside(compiled: Compiled, asked: Release, types: dict[str, SqlType]) -> list[SideTable]:

@@ -257,7 +257,8 @@ def _bought(planned: Planned, columns: Columns, world: World, key: str = "", hel
             continue
         elif not world.is_owners:
             world.stored.require_agreed(held, options)
-        staged = Staged(held, columns, world.sandbox, world.schema.privacy.max_cells, limits.rows)
+        most = world.schema.privacy.max_cells, limits.rows
+        staged = Staged(held, columns, world.sandbox, *most, planned.query.settled.is_joint)
         bought = world.release.buy(held, planned.judged, staged, options.fresh, key)
         if bought is not None:
             return bought

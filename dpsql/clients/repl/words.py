@@ -77,6 +77,7 @@ OPTIONS: dict[str, str] = {
     "fresh": "ask and pay anew what is stored",
     "cube": "off: ask anew what a cube could tell",
     "buy": "on: buy what could be read off what is stored; off: buy nothing",
+    "jointly": "on: the error bars of all cells hold together",
 }
 OF_ONE_STATEMENT = ("weights", "fresh")
 """Options that SET does not have."""

@@ -176,6 +176,7 @@ def test_options() -> None:
                 "groups": "all",
                 "cube": "off",
                 "buy": "on",
+                "jointly": "on",
             }.get(name, "1")
             assert parse(f"SET dp_{name} = {value}").__class__ is Setting
 
