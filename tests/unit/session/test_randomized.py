@@ -114,7 +114,6 @@ REFUSED = [
     ("SELECT age > 3 FROM patient", "104", "one column with a name"),
     ("WITH p AS (SELECT site FROM patient) SELECT site FROM p", "104", "one SELECT"),
     ("SELECT year FROM visit", "104", "one report of each person"),
-    ("SELECT site FROM patient TABLESAMPLE 10%", "102", "TABLESAMPLE"),
     ("SELECT patient_id FROM patient", "302", "identifier"),
     ("SELECT income FROM patient", "203", "not DOUBLE"),
     ("SELECT COALESCE(note, '') AS note FROM patient", "203", "declared list"),
