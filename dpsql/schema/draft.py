@@ -42,6 +42,8 @@ delta = 1e-6                   # CHECK: well below one over the number of people
 # window = "month"             # day | week | month: the total is for each of them; n of them lose n times
 # partition = "person.site"    # a column that stays the same for a person: each of its values has a total of its own
 # shared_answers = false       # an answer that one analyst paid for is not given to another
+# buy_again = true             # what could be read off what is stored, with a larger error, is bought without a question
+# reserve = 0.5                # kept from the logins of dashboards, so that they do not spend the last of the total
 
 [guard]
 mode = "block"                 # off | warn | block | audit
@@ -50,6 +52,7 @@ k = 20
 # [analysts.alice]             # a cap on what one analyst may spend; with one named, only the named may ask
 # epsilon = 0.5
 # role = "interns"
+# dashboard = 0.05             # she is a dashboard's login: no statement of hers may cost more
 # [roles.interns]              # a cap on what all its analysts may spend together
 # epsilon = 1.0
 # [reservations.board]         # a part of the total that others cannot spend
