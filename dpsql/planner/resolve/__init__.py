@@ -38,7 +38,7 @@ from dpsql.planner.resolve.rows_of_people import rows_of_people
 from dpsql.planner.resolve.sources import check_tables
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement, plain_text, total_text
 from dpsql.planner.resolve.syntax import without_own_functions
-from dpsql.planner.resolve.totals import totals
+from dpsql.planner.resolve.totals import totals, within_bounds
 from dpsql.schema.model import Column, Schema, Table
 
 
@@ -121,6 +121,8 @@ def declared_values(
 def _post_query(statement: Statement, found: Public, plain: str) -> PostQuery:
     """The query that makes the answer; where it shows a release row by row, the row's number goes with it."""
     tree = found.tree
+    if any(block.whole for block in statement.blocks):
+        within_bounds(tree, statement.blocks)
     rows = listing(tree, found.release, found.direct) if found.release is not None else None
     numbered = found.release is not None and traced(tree, found.release)
     public, _ = statement.reads(tree)

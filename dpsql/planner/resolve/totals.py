@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpsql.aggregates.record import Aggregate
+from dpsql.core.domains import hull
+from dpsql.plan.resolved import Block
 from dpsql.plan.tables import ROW_NUMBER, redrawn_table
 from dpsql.planner.resolve.grouping_sets import GROUPED
 from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
@@ -45,6 +49,50 @@ def totals(tree: exp.Expression) -> TotalColumns | None:
     _numbered(tree, inner, source.name)
     direct = tuple((source.name, column) if column is not None else None for column, _ in found)
     return TotalColumns(source.name, direct, tuple(computed for _, computed in found))
+
+
+def within_bounds(tree: exp.Expression, blocks: Sequence[Block]) -> None:
+    """Clamp averages of totals to the bounds of their values, as those of single groups are.
+
+    Why  a total of few rows is a noisy sum over a noisy number of rows: post-processing, whose interval is drawn of the clamped one
+    """
+    for select in tree.find_all(exp.Select):
+        inner = _inner(select)
+        source = inner.args["from_"].this if inner is not None and inner.args.get("from_") is not None else None
+        block = next((b for b in blocks if isinstance(source, exp.Table) and b.name == source.name), None)
+        if inner is None or block is None or not _lists(inner, block.name):
+            continue
+        known = {a.name: a for a in block.aggregates}
+        named = {p.alias: known[p.this.name] for p in inner.expressions if p.this.name in known}
+        for case in list(select.find_all(exp.Case)):
+            _clamp(case, named)
+
+
+def _clamp(case: exp.Case, named: dict[str, Aggregate]) -> None:
+    """Clamp a quotient, where it is that of a SUM and the COUNT of the same values that grouping_sets.py makes of an AVG.
+
+    Why  a person's own text never has the bare sum of a released COUNT
+    """
+    one = case.args["ifs"][0]
+    quotient = one.args["true"]
+    if len(case.args["ifs"]) != 1 or case.args.get("default") is not None or not isinstance(quotient, exp.Div):
+        return
+    values, count = _summed(quotient.this, named), _summed(one.this.this, named)
+    if values is None or count is None or values.argument is None or count.record.of_cube is None:
+        return
+    same = (values.argument, values.condition) == (count.argument, count.condition)
+    bounds = hull(values.argument.domain) if same and count.record.of_cube[0] == ("count",) else None
+    if bounds is not None:
+        low, high = (exp.cast(exp.Literal.number(repr(float(end))), "DOUBLE") for end in (bounds.lower, bounds.upper))
+        below, above = exp.LT(this=quotient.copy(), expression=low), exp.GT(this=quotient.copy(), expression=high)
+        ends = [exp.If(this=below, true=low.copy()), exp.If(this=above, true=high.copy())]
+        one.set("true", exp.Case(ifs=ends, default=quotient.copy()))
+
+
+def _summed(node: exp.Expression, named: dict[str, Aggregate]) -> Aggregate | None:
+    """The released aggregate whose bare sum a node is."""
+    column = node.this if isinstance(node, exp.Sum) else None
+    return named.get(column.name) if isinstance(column, exp.Column) and column.table == GROUPED else None
 
 
 def _inner(tree: exp.Expression) -> exp.Select | None:

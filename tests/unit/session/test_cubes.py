@@ -653,3 +653,17 @@ def test_too_many_sets_of_keys_are_refused(columns: int, ways: int, tmp_path: Pa
         with pytest.raises(Error, match=f"at most 256 sets of keys, and {columns} keys have more by {ways}"):
             session.execute(sql.format(ways, listed))
         assert session.execute(sql.format(1, listed)).rows
+
+
+@pytest.mark.parametrize("option", ["", "/* dpsql: cube=off, epsilon=0.02 */"], ids=["read off", "bought"])
+def test_an_average_of_a_total_is_within_its_bounds(option: str) -> None:
+    """Of few rows: without the clamp, sums of noise are far beyond. What divides two sums by itself is left as it is."""
+    with closing(clinic_data(TEXT, DATA).session(SeededNoise(3))) as opened:
+        opened.execute(PATIENTS)
+        few = "FROM patient WHERE city = 'c' GROUP BY ROLLUP (site, female)"
+        found = opened.execute(f"{option} SELECT AVG(weight) {few}").rows
+        shown = [float(str(value)) for (value,) in found if value is not None]
+        assert shown and all(40 <= value <= 200 for value in shown) and {40.0, 200.0} & set(shown)
+        ratio = f"{option} SELECT CASE WHEN COUNT(weight) >= 1 THEN SUM(weight) / COUNT(weight) END {few}"
+        beside = [float(str(value)) for (value,) in opened.execute(ratio).rows if value is not None]
+        assert any(not 40 <= value <= 200 for value in beside)
