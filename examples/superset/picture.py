@@ -26,9 +26,9 @@ FLAGS = [
     "--disable-gpu",
     "--hide-scrollbars",
     "--force-device-scale-factor=0.7",
-    "--window-size=1500,1480",
+    "--window-size=1500,1560",
 ]
-CHARTS, PATIENCE = 10, 120
+CHARTS, PATIENCE = 12, 120
 
 
 def main() -> None:

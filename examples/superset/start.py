@@ -85,10 +85,12 @@ def environment(folder: Path) -> str:
 
 
 def data(folder: Path) -> Path:
-    """A copy of the data, so that what is spent here is spent of a budget of its own."""
+    """A copy of the data, so that what is spent here is of a budget of its own, and whose owner lets a cube cost more."""
+    schema = folder / "schema.toml"
     if not folder.exists():
         shutil.copytree(PROJECT / "examples" / "randhie", folder, ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
-    return folder / "schema.toml"
+        schema.write_text(schema.read_text().replace("cube = { epsilon = 1,", "cube = { epsilon = 2,"))
+    return schema
 
 
 def variables(folder: Path, password: str) -> dict[str, str]:
