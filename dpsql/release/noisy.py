@@ -303,6 +303,7 @@ def _fill(asked: Release, keys: Columns, sums: Sums, lists: KeyTables) -> tuple[
     dimensions = _dimensions(asked, lists)
     found = [dimension.found(keys) for dimension in dimensions]
     listed = np.logical_and.reduce([place >= 0 for place in found])
+    rows = int(np.count_nonzero(listed))
     sums = tuple(column.take(listed) for column in sums)
     along = [(one.size, place[listed]) for one, place in zip(dimensions, found, strict=True)]
     rows = int(np.count_nonzero(listed))

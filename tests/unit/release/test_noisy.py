@@ -36,6 +36,14 @@ def test_empty_groups_have_noise_too() -> None:
     assert [size for _, _, size in noise.drawn] == [3]
 
 
+def test_groups_of_which_nothing_is_summed_are_all_there_too() -> None:
+    part = compiled("SELECT site, MODE(female) AS female FROM patient GROUP BY site")
+    assert not part.release.measures and part.release.chosen
+    histogram = ExactTable(([3, 3], [0, 1]), ([90, 10],))
+    found = release(part, None, ZeroNoise(), histograms=[histogram])
+    assert (found.keys, found.groups) == (([1, 2, 3],), 3) and len(found.cells[0]) == 3
+
+
 def test_without_groups_there_is_one() -> None:
     found = release(compiled("SELECT COUNT(*) FROM patient"), ExactTable((), ([],)), ZeroNoise())
     assert list(found.cells) == [[0]]
