@@ -112,6 +112,17 @@ class Cubes:
         fewest = min(cells[count.measure], default=0)
         return Reused(read, table, (view.cube.fingerprint,), _note(view, release), view.cube.name, fewest, narrow)
 
+    def counts(self, cube: StoredCube, kept: Sequence[int]) -> Floats:
+        """The released numbers of rows by the values of some axes, the last one first to change."""
+        places = tuple(tuple(range(cube.shape[axis])) for axis in kept)
+        return View(cube, (None,) * len(cube.keys), tuple(kept), places, {}).numbers(self._coefficients(cube)[0])
+
+    def deviates(self, cube: StoredCube) -> bool:
+        """True if the noise of every number of rows is at least that of `readable` units, as far as one can move it."""
+        rows = cube.statistics[0].residual
+        least = min(map(rows.of_marginal, rows.squared))
+        return least >= (self._readable * cube.rows) ** 2
+
     def _coefficients(self, cube: StoredCube) -> tuple[Floats, ...]:
         """Of every cell of its statistics, in DOUBLE: what is lost of a number is far less than its noise."""
         if cube.fingerprint not in self._open:

@@ -70,6 +70,34 @@ class NamedCube:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class CreateSynthetic:
+    """CREATE SYNTHETIC TABLE.
+
+    sql      the statement
+    cube     name of the cube that its rows are drawn from, which begins at `span`
+    columns  the keys of it, as they were written; () for all
+    rows     how many; None: as many as the cube has, at most so many
+    seed     that they are drawn by; None: one that the statement and the cube decide
+    """
+
+    name: str
+    sql: str
+    cube: str
+    span: Span
+    columns: tuple[str, ...]
+    rows: int | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropSynthetic:
+    """DROP SYNTHETIC TABLE."""
+
+    name: str
+    span: Span
+
+
 def read_named(tokens: Sequence[Token]) -> NamedCube:
     """Read DROP CUBE and a name, or REFRESH CUBE. Raises 101."""
     verb = tokens[0].text.upper()

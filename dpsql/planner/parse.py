@@ -17,7 +17,15 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
 from dpsql.planner.calls import check_calls, every, hidden, meant, respelt, restored, with_tops
-from dpsql.planner.cube_terms import CubeTerms, NamedCube, check_alone, read_named, read_terms
+from dpsql.planner.cube_terms import (
+    CreateSynthetic,
+    CubeTerms,
+    DropSynthetic,
+    NamedCube,
+    check_alone,
+    read_named,
+    read_terms,
+)
 from dpsql.planner.grammar import check_nodes, check_number
 from dpsql.planner.model_terms import DropModel, ModelTerms, asked_columns, read_drop, read_model
 from dpsql.planner.options import Options, lift_clause, option_named, read_comment, set_option
@@ -98,13 +106,13 @@ class CreateTable:
     column: str
 
 
-Kept = CreateCube | NamedCube | CreateModel | DropModel | CreateTable | DropTable
+Kept = CreateCube | NamedCube | CreateModel | DropModel | CreateTable | DropTable | CreateSynthetic | DropSynthetic
 """Statements about what is kept under a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN of a query, or of what buys what is kept under a name."""
+    """EXPLAIN of a query, or of what makes what is kept under a name."""
 
     query: Query | Kept
 
@@ -207,6 +215,11 @@ def _kept(
         query = _query(sql, rest, parameters, now)
         tree, columns = asked_columns(query.tree)
         return CreateModel(name, of_model, replace(query, tree=tree, plain=None), columns)
+    if words[1:] == ["SYNTHETIC", "TABLE"] and words[0] in ("CREATE", "DROP"):
+        from dpsql.planner.synthetic_terms import NOUN, read_drop_synthetic, read_synthetic
+
+        check_alone(_comment_options(tokens), bool(parameters), NOUN)
+        return read_drop_synthetic(tokens) if words[0] == "DROP" else read_synthetic(sql, tokens)
     return None
 
 
@@ -335,7 +348,7 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
         if named and len(dots) == len(names) - 1 < 3 and all(t.token_type == TokenType.DOT for t in dots):
             return Catalog(sql, tuple(t.text for t in names))
     shows = "SHOW TABLES, SHOW FUNCTIONS, SHOW BUDGET, SHOW LEDGER, SHOW ANALYSTS, SHOW GUARD, SHOW VERSIONS, SHOW CUBES, SHOW MODELS"
-    shows = f"{shows} or SHOW RANDOMIZED TABLES"
+    shows = f"{shows}, SHOW RANDOMIZED TABLES or SHOW SYNTHETIC TABLES"
     raise error(
         103,
         f"{word} can only name the declared tables and what was spent",

@@ -94,8 +94,9 @@ def _tables(tree: exp.Expression, schema: Schema, queries: set[str]) -> Iterator
 
 
 def _is_kept(words: tuple[str, str, str]) -> bool:
-    """True for a table of information_schema or of what was spent."""
-    return not words[0] and (words[1].lower() == CATALOG or spent.is_one(*words[1:]))
+    """True for a table of information_schema, of what was spent, or of synthetic rows."""
+    own = spent.is_one(*words[1:]) or spent.is_synthetic(words[1])
+    return not words[0] and (words[1].lower() == CATALOG or own)
 
 
 def _shown(node: exp.Table, table: Table, tree: exp.Expression, found: Sequence[tuple[exp.Table, Table]]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import duckdb
 
@@ -19,8 +19,8 @@ from dpsql.schema import spent
 from dpsql.schema.model import Schema
 from dpsql.schema.qualifiers import MAIN, place, sql_schemas
 
-_CATALOG = re.compile(r'SHOW TABLES|DESCRIBE ("dpsql"\.)?"(?:[^"]|"")+"')
-_TAKEN = (MAIN, "memory", "system", "temp", "information_schema", "pg_catalog", spent.SCHEMA)
+_CATALOG = re.compile(r'SHOW TABLES|DESCRIBE ("(dpsql|synthetic)"\.)?"(?:[^"]|"")+"')
+_TAKEN = (MAIN, "memory", "system", "temp", "information_schema", "pg_catalog", spent.SCHEMA, spent.ROWS)
 
 Placed = Callable[[str], tuple[str, str]]
 """The SQL schema and name that a declared table has."""
@@ -36,12 +36,28 @@ class EmptyTables(Walled):
 
     def __init__(self, schema: Schema, placed: Placed, memory: int | None, rows: int | None) -> None:
         super().__init__(lambda: self._walled(lambda: _declaring(schema, placed, memory), 106), rows)
+        self._rows_of: dict[str, Hashable] = {}
 
     def spent(self, tables: Sequence[PublicTable]) -> None:
         """Refresh the amounts spent in the sandbox, in place of what these tables of it held. Raises 706."""
         with self._turn:
             for table in tables:
                 self._walled(lambda table=table: load_into(self._connection, spent.SCHEMA, table), 706)  # type: ignore[misc]
+
+    def hold(self, within: str, table: PublicTable, key: Hashable) -> None:
+        """Hold a table with its rows in a SQL schema, in place of one of its name with another key. Raises 706."""
+        with self._turn:
+            if self._rows_of.get(table.name.lower()) == key:
+                return
+
+            def work() -> None:
+                self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name(within)}")
+                load_into(self._connection, within, table)
+
+            self._walled(work, 706)
+            # what was described before may have had other columns
+            self._described.clear()
+            self._rows_of[table.name.lower()] = key
 
     def rows(self, sql: str) -> tuple[list[Typed], list[tuple[object, ...]]]:
         """The columns and rows of one question: SELECT over the tables here, SHOW TABLES or DESCRIBE "t". Raises 106."""

@@ -12,7 +12,7 @@ MAIN = "main"
 """The SQL schema of declared tables whose name says none, and the one that is meant where none is named."""
 SAME = (MAIN, "public")
 """The name of the schema of these; other systems call it public."""
-KEPT = (spent.SCHEMA, "information_schema", "pg_catalog", "system", "temp")
+KEPT = (spent.SCHEMA, spent.ROWS, "information_schema", "pg_catalog", "system", "temp")
 """Schemas in which nothing may be declared: they hold something else."""
 
 

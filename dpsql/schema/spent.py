@@ -1,6 +1,6 @@
 """The tables that show what was spent, what the guard remembers, which versions of the data are asked, and what is kept under names:
-dpsql.budget, dpsql.ledger, dpsql.analysts, dpsql.guard, dpsql.versions, dpsql.cubes, dpsql.models and dpsql.randomized_tables. Any
-statement may read them, free."""
+dpsql.budget, dpsql.ledger, dpsql.analysts, dpsql.guard, dpsql.versions, dpsql.cubes, dpsql.models, dpsql.randomized_tables and
+dpsql.synthetic_tables; and the rows of synthetic tables, each under its own name in `synthetic`. Any statement may read them, free."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ SCHEMA = "dpsql"
 CUBES = "cubes"
 MODELS = "models"
 RANDOMIZED = "randomized_tables"
+SYNTHETIC = "synthetic_tables"
+
+ROWS = "synthetic"
+"""The SQL schema that the rows of synthetic tables are in."""
+IS_SYNTHETIC = "synthetic: these rows are nobody's, and how three and more columns go together is not kept"
+"""Note of what is made of such rows."""
 
 TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
     "budget": (
@@ -86,6 +92,16 @@ TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
         ("made", TIMESTAMP),
         ("current", BOOLEAN),
     ),
+    SYNTHETIC: (
+        ("name", VARCHAR),
+        ("cube", VARCHAR),
+        ("columns", VARCHAR),
+        ("rows", BIGINT),
+        ("noise", DOUBLE),
+        ("fit", DOUBLE),
+        ("made", TIMESTAMP),
+        ("current", BOOLEAN),
+    ),
 }
 """Their columns. All may be NULL."""
 
@@ -99,6 +115,7 @@ SHOWN = {
     "CUBES": "SELECT * FROM dpsql.cubes ORDER BY name",
     "MODELS": "SELECT * FROM dpsql.models ORDER BY name",
     "RANDOMIZED TABLES": "SELECT * FROM dpsql.randomized_tables ORDER BY name",
+    "SYNTHETIC TABLES": "SELECT * FROM dpsql.synthetic_tables ORDER BY name",
 }
 """The statement that each SHOW stands for."""
 
@@ -106,6 +123,11 @@ SHOWN = {
 def is_one(schema: str, table: str) -> bool:
     """True if this names one of them; SQL names do not depend on case."""
     return schema.lower() == SCHEMA and table.lower() in TABLES
+
+
+def is_synthetic(schema: str) -> bool:
+    """True if this is the SQL schema of synthetic tables."""
+    return schema.lower() == ROWS
 
 
 def full_names() -> list[str]:

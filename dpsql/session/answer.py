@@ -38,7 +38,7 @@ from dpsql.planner.resolve.catalog import catalog_text
 from dpsql.release.buying import Bought, Patience
 from dpsql.release.staging import Accuracies, Columns, Staged, describe
 from dpsql.schema import spent
-from dpsql.session import cubes, kept, models, randomized
+from dpsql.session import cubes, kept
 from dpsql.session.planned import About, Planned, Prospect
 from dpsql.session.remarks import remarks
 from dpsql.session.result import Answer
@@ -192,6 +192,8 @@ def parameter_types(text: str, world: World) -> tuple[SqlType | None, ...]:
 def read(text: str, parameters: Parameters, world: World) -> Parsed:
     """The statement, with the declared tables by their own names and the session's options."""
     statement = kept.parsed(text, parameters, world) if calls_names(text) else parse(text, parameters)
+    if spent.ROWS in text.lower():
+        kept.load_synthetic(statement, world)
     if isinstance(statement, Query):
         return replace(in_main(statement, world.schema), session=world.options)
     if isinstance(statement, Explain) and isinstance(statement.query, Query):
@@ -348,9 +350,9 @@ def _from_declared(plan: Compiled, columns: Columns, world: World) -> Answer:
 
 
 def _spent(names: Sequence[str], world: World) -> list[PublicTable]:
-    own = {spent.CUBES: cubes.table, spent.MODELS: models.table, spent.RANDOMIZED: randomized.table}
-    others = world.spent([name for name in names if name not in own])
-    return [*others, *(make(world) for name, make in own.items() if name in names)]
+    asked = [table for schema, _, table in (name.partition(".") for name in names) if not spent.is_synthetic(schema)]
+    others = world.spent([name for name in asked if name not in kept.TABLES])
+    return [*others, *(kept.TABLES[name](world) for name in asked if name in kept.TABLES)]
 
 
 def _free(columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]], world: World) -> Answer:

@@ -1,19 +1,21 @@
-"""Statements about what is kept under a name, cubes, models and randomized tables: each is told to its own module."""
+"""Statements about what is kept under a name, cubes, models, randomized and synthetic tables: each is told to its own module."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dpsql.accounting.cubes import StoredCube
 from dpsql.answers.look_up import Missing
 from dpsql.core.errors import Error
 from dpsql.plan.compiled import Compiled
-from dpsql.planner.cube_terms import NamedCube
+from dpsql.plan.tables import PublicTable
+from dpsql.planner.cube_terms import CreateSynthetic, DropSynthetic, NamedCube
 from dpsql.planner.model_terms import DropModel
-from dpsql.planner.parse import CreateCube, CreateModel, CreateTable, Kept, Parsed, parse
+from dpsql.planner.parse import Catalog, CreateCube, CreateModel, CreateTable, Explain, Kept, Parsed, Query, parse
 from dpsql.planner.table_terms import DropTable
 from dpsql.release.buying import Bought
 from dpsql.release.staging import Columns
+from dpsql.schema import spent
 from dpsql.session import cubes, models, randomized
 from dpsql.session.cubes import PlannedCube
 from dpsql.session.expanding import expanded
@@ -28,6 +30,10 @@ Planned = PlannedCube | PlannedModel | PlannedTable
 def asked(statement: Kept, world: World) -> Planned | Answer:
     """Plan what is to be bought, up to its noise; of DROP the answer."""
     match statement:
+        case CreateSynthetic() | DropSynthetic():
+            from dpsql.session import synthetic
+
+            return synthetic.asked(statement, world)
         case CreateModel() | DropModel():
             return models.asked(statement, world)
         case CreateTable() | DropTable():
@@ -48,6 +54,10 @@ def named(planned: Planned, found: Bought, world: World) -> Answer:
 def explain(statement: Kept, world: World) -> str:
     """The plan of what is to be bought. Raises 103 for DROP."""
     match statement:
+        case CreateSynthetic() | DropSynthetic():
+            from dpsql.session import synthetic
+
+            return synthetic.explain(statement, world)
         case CreateModel() | DropModel():
             return models.explain(statement, world)
         case CreateTable() | DropTable():
@@ -56,8 +66,10 @@ def explain(statement: Kept, world: World) -> str:
 
 
 def missing(statement: Kept, world: World) -> tuple[Missing, ...]:
-    """The releases that would be bought now; none for DROP."""
+    """The releases that would be bought now; none for DROP, and for what is free."""
     match statement:
+        case CreateSynthetic() | DropSynthetic():
+            return ()
         case CreateModel() | DropModel():
             return models.missing(statement, world)
         case CreateTable() | DropTable():
@@ -68,6 +80,10 @@ def missing(statement: Kept, world: World) -> tuple[Missing, ...]:
 def columns(statement: Kept, world: World) -> Columns:
     """The columns of the answer, free."""
     match statement:
+        case CreateSynthetic() | DropSynthetic():
+            from dpsql.session import synthetic
+
+            return synthetic.columns(statement)
         case CreateModel() | DropModel():
             return models.columns(statement)
         case CreateTable() | DropTable():
@@ -81,13 +97,13 @@ def prospect(statement: Kept, world: World) -> StoredCube | None:
 
 
 def compiled(statement: Kept, world: World) -> Compiled | None:
-    """The plan of what buys it; None for DROP of a model or a randomized table, which has none."""
+    """The plan of what buys it; None for what buys nothing."""
     match statement:
         case CreateModel():
             return models.plan(statement, world).plan
         case CreateTable():
             return randomized.plan(statement, world).plan
-        case DropModel() | DropTable():
+        case DropModel() | DropTable() | CreateSynthetic() | DropSynthetic():
             return None
     return cubes.plan(cubes.meant(statement, world), world).plan
 
@@ -100,3 +116,27 @@ def parsed(text: str, parameters: Sequence[object] | Mapping[str, object], world
         problem = raised
     problem.span = None
     raise problem.with_traceback(None)
+
+
+def load_synthetic(statement: Parsed, world: World) -> None:
+    """Put the rows of the synthetic tables that a statement reads where it is answered. Raises 105."""
+    asked = statement.query if isinstance(statement, Explain) else statement
+    if isinstance(asked, Query | Catalog):
+        from dpsql.session import synthetic
+
+        synthetic.load(asked, world)
+
+
+def _synthetic_tables(world: World) -> PublicTable:
+    from dpsql.session import synthetic
+
+    return synthetic.table(world)
+
+
+TABLES: Mapping[str, Callable[[World], PublicTable]] = {
+    spent.CUBES: cubes.table,
+    spent.MODELS: models.table,
+    spent.RANDOMIZED: randomized.table,
+    spent.SYNTHETIC: _synthetic_tables,
+}
+"""The tables of dpsql that show what is kept, by their names."""

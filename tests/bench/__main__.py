@@ -27,6 +27,7 @@ from tests.bench import (
     startup,
     statistics,
     stopwatch,
+    synthetic,
     tpch,
     tpch_queries,
     workloads,
@@ -51,6 +52,7 @@ PARTS = (
     "workloads",
     "joint",
     "models",
+    "synthetic",
     "server",
 )
 
@@ -109,6 +111,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         cubes.measure()
     if "models" in parts:
         models.report()
+    if "synthetic" in parts:
+        synthetic.measure()
     if "workloads" in parts:
         workloads.compare(options.workloads, options.cache)
     if "server" in parts:

@@ -232,7 +232,7 @@ def test_the_tree_has_the_declared_tables_and_those_of_what_was_spent(connection
     )
     assert [table.query_name for table in spent.children] == [
         "dpsql.budget", "dpsql.ledger", "dpsql.analysts", "dpsql.guard", "dpsql.versions", "dpsql.cubes",
-            "dpsql.models", "dpsql.randomized_tables",
+            "dpsql.models", "dpsql.randomized_tables", "dpsql.synthetic_tables",
     ]  # fmt: skip
     for table in spent.children:
         assert connection.execute(f"SELECT * FROM {table.query_name}") is not None

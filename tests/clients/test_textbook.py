@@ -55,6 +55,12 @@ SAID = {
         "100 statements; the ledger charged epsilon 1\n",
         "theorem 3.20 at d = 1e-06 would say epsilon 0.536",
     ),
+    "synthetic": (
+        "releases 1; remaining",
+        "price: epsilon 0, delta 0; releases 0",
+        "by 3 of 5 columns: ",
+        "38,016 cells, for 5,912 people",
+    ),
     "post_processing": ("price: epsilon 0.1, delta 0; releases 1", "price: epsilon 0, delta 0; releases 0"),
     "group_privacy": (
         "a household of 4 together: epsilon 0.4",

@@ -22,6 +22,7 @@ from tests.bench import (
     server,
     statistics,
     stopwatch,
+    synthetic,
 )
 from tests.support import tpch
 
@@ -54,6 +55,8 @@ TINY = {
     (server, "STATEMENTS"): 2,
     (server, "CROWD"): 3,
     (stopwatch, "CUSTOMERS"): 200,
+    (synthetic, "PEOPLE"): (2_500,),
+    (synthetic, "ROUNDS"): 1,
     (stopwatch, "ORDERS"): 2_000,
     (tpch, "ANSWERED"): (1, 6),
     (tpch, "QUERIES"): (1, 2, 6),

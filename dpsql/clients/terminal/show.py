@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from dpsql.clients.dbapi.cursor import Cursor
     from dpsql.plan.tables import Accuracy
 
-MODES: tuple[str, ...] = ("table", "vertical", "csv", "tsv", "json", "jsonl", "markdown", "html")
+MODES: tuple[str, ...] = ("table", "vertical", "csv", "tsv", "json", "jsonl", "insert", "markdown", "html")
 FOR_PEOPLE = (
     "table",
     "vertical",
 )  # the line under the rows belongs to the result; in the others a result is its rows alone
-FOR_PROGRAMS = ("csv", "tsv", "json", "jsonl")
+FOR_PROGRAMS = ("csv", "tsv", "json", "jsonl", "insert")
 BATCH = 1000  # rows that are text at once
 _NUMBER = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|REAL|DECIMAL.*)", re.IGNORECASE)
 
@@ -66,6 +66,9 @@ def show(cursor: Cursor, mode: str, out: TextIO, how: ResultStyle = ResultStyle(
             streams.json(names, counted.rows(), target)
         case "jsonl":
             streams.jsonl(names, counted.rows(), target)
+        case "insert":
+            typed = [(str(column[0]), str(column[1])) for column in cursor.description or []]
+            streams.insert(typed, counted.rows(), target)
         case "markdown":
             streams.markdown(names, _right(cursor), counted.texts(), target)
         case "html":

@@ -1,4 +1,4 @@
-"""Results written row by row: csv, tsv, json, jsonl, markdown and html. Nothing is kept but the rows of one batch as text."""
+"""Results written row by row: csv, tsv, json, jsonl, insert, markdown and html. Nothing is kept but the rows of one batch as text."""
 
 from __future__ import annotations
 
@@ -78,6 +78,34 @@ def _keys(names: Sequence[str]) -> list[str]:
             key, count = f"{name}_{count}", count + 1
         unique.append(key)
     return [f"{json_string(key)}: " for key in unique]
+
+
+def insert(columns: Sequence[tuple[str, str]], batches: Batches, out: Writer) -> None:
+    """SQL that makes a table `result` of these columns, and puts the rows into it, a batch at a time."""
+    named = ", ".join(_quoted(name, '"') + " " + sqltype for name, sqltype in columns)
+    out.write(f"CREATE TABLE result ({named});\n")
+    for batch in batches:
+        if batch:
+            out.write("INSERT INTO result VALUES\n" + ",\n".join([_values(row) for row in batch]) + ";\n")
+
+
+def _values(row: Row) -> str:
+    return "(" + ", ".join(map(_literal, row)) + ")"
+
+
+def _literal(value: object) -> str:
+    """A constant; what is neither a number nor a boolean is text, which takes the type of its column."""
+    if value is None:
+        return "NULL"
+    text = exact_text(value)
+    plain = type(value) is bool or (
+        type(value) in NUMBERS and text.lower().strip("-") not in ("nan", "inf", "infinity")
+    )
+    return text if plain else _quoted(text, "'")
+
+
+def _quoted(text: str, mark: str) -> str:
+    return mark + text.replace(mark, 2 * mark) + mark
 
 
 def markdown(names: Sequence[str], right: Sequence[bool], batches: Batches, out: Writer) -> None:

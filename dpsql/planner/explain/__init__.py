@@ -47,7 +47,7 @@ def explain_cube(compiled: Compiled, schema: Schema) -> str:
 def _lines(compiled: Compiled, schema: Schema) -> list[str]:
     post_query = compiled.plan.post_query
     if post_query.spent:
-        return ["free: answered from the ledger alone, exactly"]
+        return ["free: answered from the ledger alone, exactly", *(f"note: {note}" for note in post_query.notes)]
     if post_query.empty:
         return ["free: answered from the declared schema alone"]
     if not compiled.releases and post_query.notes:

@@ -40,6 +40,7 @@ from dpsql.planner.resolve.statement import Env, Private, Public, Statement, pla
 from dpsql.planner.resolve.syntax import without_own_functions
 from dpsql.planner.resolve.totals import totals, within_bounds
 from dpsql.schema.model import Column, Schema, Table
+from dpsql.schema.spent import IS_SYNTHETIC, is_synthetic
 
 
 def resolve(
@@ -75,7 +76,9 @@ def _resolve(asked: Query, schema: Schema, types: PublicTypes | None, lists: Pub
         shown, pivots, written = without_own_functions(tree), every(tree, exp.Pivot), len(every(tree, exp.Expression))
     if spent:
         text = plain_text(quoted_columns(shown, spent))
-        return Resolved((), (), PostQuery(text, text, (), (), traced=False, empty=True, catalog=catalog, spent=spent))
+        notes = (IS_SYNTHETIC,) * any(is_synthetic(name.partition(".")[0]) for name in spent)
+        own = PostQuery(text, text, (), (), traced=False, empty=True, catalog=catalog, spent=spent, notes=notes)
+        return Resolved((), (), own)
     plain, is_own = plain_text(shown), shown is not tree
     if free is not None:
         text, notes = DUCKDB.generate(free[0], comments=False), free[1]

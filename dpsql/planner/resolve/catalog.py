@@ -25,8 +25,8 @@ def catalog_text(asked: Catalog, schema: Schema) -> str:
     if not asked.table:
         return "SHOW TABLES"
     *words, name = asked.table
-    if len(words) == 1 and spent.is_one(words[0], name):
-        return f"DESCRIBE {quoted(spent.SCHEMA)}.{quoted(name)}"
+    if len(words) == 1 and (spent.is_one(words[0], name) or spent.is_synthetic(words[0])):
+        return f"DESCRIBE {quoted(words[0].lower())}.{quoted(name)}"
     found, at = qualifiers.meant(schema, *words, name), asked.sql.rfind(name)
     span = Span(at, at + len(name)) if at >= 0 else None
     if len(found) > 1:
@@ -82,36 +82,37 @@ def reads_catalog(tree: exp.Expression) -> bool:
 
 
 def spending_tables(tree: exp.Expression, schema: Schema) -> tuple[str, ...]:
-    """The tables of what was spent that a statement reads; () where there are none.
+    """The tables of what was spent, and of synthetic rows, that a statement reads, by their whole names; () where there are none.
 
     Raises 402 where it reads declared tables as well, 105 for a column that is not there.
     """
     read = list(_read(tree))
-    found = sorted({node.name.lower() for node in read if spent.is_one(node.db, node.name)})
+    found = sorted({f"{node.db}.{node.name}".lower() for node in read if _is_own(node)})
     if not found:
         return ()
     pivot = tree.find(exp.Pivot)
     if pivot is not None:
-        what = f"PIVOT and UNPIVOT of {spent.SCHEMA}.{found[0]} cannot be answered"
+        what = f"PIVOT and UNPIVOT of {found[0]} cannot be answered"
         raise error(402, what, hint="write SUM(...) FILTER (WHERE ...)", span=span_of(pivot))
     for node in read:
-        if not spent.is_one(node.db, node.name) and not _is_catalog(node):
-            raise _together(f"{spent.SCHEMA}.{found[0]}", node.name, node)
+        if not _is_own(node) and not _is_catalog(node):
+            raise _together(found[0], node.name, node)
     for cte in tree.find_all(exp.CTE):
         if schema.table(cte.alias) is not None:
             raise error(
                 402,
-                f"a WITH query beside {spent.SCHEMA}.{found[0]} has the name of a declared table",
+                f"a WITH query beside {found[0]} has the name of a declared table",
                 hint=f"name it otherwise than {cte.alias}",
                 span=span_of(cte.args["alias"]),
             )
-    _check_columns(tree, found)
+    if not any(spent.is_synthetic(name.partition(".")[0]) for name in found):
+        check_columns(tree, found, [name for table in found for name in columns_of(table)])
     return tuple(found)
 
 
 def quoted_columns(tree: exp.Expression, tables: Iterable[str]) -> exp.Expression:
     """The same with the names of those tables' columns in quotes: DuckDB reserves some of them."""
-    names = {name for table in tables for name, _ in spent.TABLES[table]}
+    names = {name for table in tables for name in columns_of(table)}
     same = tree.copy()
     for node in same.find_all(exp.Identifier):
         if node.name.lower() in names:
@@ -121,24 +122,25 @@ def quoted_columns(tree: exp.Expression, tables: Iterable[str]) -> exp.Expressio
 
 def _together(one: str, other: str, node: exp.Expression) -> Error:
     what = f"{one} cannot stand in one statement with {other}"
-    return error(402, what, hint="ask for what was spent in a statement of its own", span=span_of(node))
+    kept = "synthetic rows" if spent.is_synthetic(one.partition(".")[0]) else "what was spent"
+    return error(402, what, hint=f"ask for {kept} in a statement of its own", span=span_of(node))
 
 
-def _check_columns(tree: exp.Expression, tables: list[str]) -> None:
-    """Names that can be looked up here: those of a statement without queries inside it."""
+def check_columns(tree: exp.Expression, tables: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise 105 for a name that is none of these columns, where names can be looked up: in a statement without queries inside it."""
     if sum(1 for _ in tree.find_all(exp.Query)) > 1 or any(_is_catalog(node) for node in _read(tree)):
         return
-    columns = [name for table in tables for name, _ in spent.TABLES[table]]
+    known = [name.lower() for name in columns]
     named = {node.alias.lower() for node in tree.find_all(exp.Alias)}
     for table in tree.find_all(exp.Table):
         named |= {table.alias_or_name.lower(), *(c.lower() for c in table.alias_column_names)}
     for node in tree.find_all(exp.Column):
         name = node.name
-        if isinstance(node.this, exp.Star) or name.lower() in columns or name.lower() in named:
+        if isinstance(node.this, exp.Star) or name.lower() in known or name.lower() in named:
             continue
-        near = difflib.get_close_matches(name.lower(), columns, 1, 0.7)
-        where = " or ".join(f"{spent.SCHEMA}.{table}" for table in tables)
-        hint = f"did you mean {near[0]}?" if near else f"see DESCRIBE {spent.SCHEMA}.{tables[0]}"
+        near = difflib.get_close_matches(name.lower(), known, 1, 0.7)
+        where = " or ".join(tables)
+        hint = f"did you mean {near[0]}?" if near else f"see DESCRIBE {tables[0]}"
         raise error(105, f"there is no column {name[:60]!r} in {where}", hint=hint, span=span_of(node))
 
 
@@ -147,6 +149,20 @@ def _read(tree: exp.Expression) -> Iterator[exp.Table]:
     named = every(tree, exp.Table, exp.CTE)
     queries = {node.alias.lower() for node in named if isinstance(node, exp.CTE)}
     return (n for n in named if isinstance(n, exp.Table) and (n.db or n.name.lower() not in queries))
+
+
+def _is_own(node: exp.Table) -> bool:
+    """True for a table of what was spent, or of synthetic rows."""
+    return spent.is_one(node.db, node.name) or spent.is_synthetic(node.db)
+
+
+def columns_of(table: str) -> list[str]:
+    """The columns of a table of what was spent; none of one of synthetic rows, which the statement's text does not know."""
+    return (
+        [name for name, _ in spent.TABLES[table.partition(".")[2]]]
+        if not spent.is_synthetic(table.partition(".")[0])
+        else []
+    )
 
 
 def _is_catalog(node: exp.Table) -> bool:

@@ -160,7 +160,8 @@ def check_tables(tree: exp.Expression, schema: Schema) -> None:
         declared = node.db.lower() in ("", MAIN) and schema.table(node.name) is not None
         known = declared or (not node.db and node.name.lower() in queries)
         catalog = node.db.lower() == CATALOG and node.name.lower() in CATALOG_TABLES
-        if node.catalog or not (known or catalog or spent.is_one(node.db, node.name)):
+        own = spent.is_one(node.db, node.name) or spent.is_synthetic(node.db)
+        if node.catalog or not (known or catalog or own):
             raise unknown_table(node, schema)
 
 

@@ -409,6 +409,7 @@ def test_what_was_spent_is_a_schema_of_its_own(engine: sa.engine.Engine) -> None
         "cubes",
         "models",
         "randomized_tables",
+        "synthetic_tables",
     ]
     assert inspector.get_table_names(schema="nowhere") == []
     budget = sa.Table("budget", sa.MetaData(), schema="dpsql", autoload_with=engine)

@@ -394,7 +394,7 @@ def test_error_bars_of_the_rows_that_are_left() -> None:
     assert out.getvalue().splitlines()[2] == "20 +-5"
 
 
-@pytest.mark.parametrize("mode", ["csv", "tsv", "json", "jsonl", "markdown", "html"])
+@pytest.mark.parametrize("mode", ["csv", "tsv", "json", "jsonl", "insert", "markdown", "html"])
 def test_few_rows_are_text_at_once(mode: str) -> None:
     class Chunks(io.StringIO):
         largest = 0
@@ -438,6 +438,21 @@ def test_the_line_under_a_result() -> None:
     free.statements = None
     free.cached, free.releases, free.epsilon, free.delta = False, 1, Fraction(1, 10), 1e-9
     assert status(cursor, 0).endswith(f"0 rows; price: epsilon 0.1, delta 1e-09; {left}")  # type: ignore[arg-type]
+
+
+def test_sql_makes_the_same_rows_again() -> None:
+    asked = """SELECT * FROM (VALUES (1, 'it''s ;', true, 1.5::DECIMAL(4, 2), DATE '2020-02-29', 'nan'::DOUBLE, 9::HUGEINT),
+        (NULL, '', NULL, NULL, NULL, -0.1, NULL), (-7, 'a\nb', false, -2, NULL, '-inf', -9)) AS t("a b", "q""q", c, d, e, f, g)"""
+    with (
+        dpsql.connect(ROOT / "examples/randhie/schema.toml", ledger=":memory:") as connection,
+        duckdb.connect() as other,
+    ):
+        out = io.StringIO()
+        assert show(connection.execute(asked), "insert", out) == 3
+        other.execute(out.getvalue())
+        found, rows = other.execute("SELECT * FROM result"), connection.execute(asked)
+        assert [column[:2] for column in found.description] == [column[:2] for column in rows.description or []]
+        assert repr(found.fetchall()) == repr(rows.fetchall())
 
 
 def test_a_real_answer_in_every_mode() -> None:

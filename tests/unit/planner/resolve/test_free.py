@@ -228,7 +228,17 @@ def test_information_schema_shows_the_declared_tables(schema: Schema, declared: 
     assert [row[1] for row in tables if row[0] == "main"] == ["drug", "item", "patient", "visit"]
     assert [row for row in tables if row[0] != "main"] == [
         ("dpsql", n)
-        for n in ("analysts", "budget", "cubes", "guard", "ledger", "models", "randomized_tables", "versions")
+        for n in (
+            "analysts",
+            "budget",
+            "cubes",
+            "guard",
+            "ledger",
+            "models",
+            "randomized_tables",
+            "synthetic_tables",
+            "versions",
+        )
     ]
     sql = """SELECT c.column_name, c.data_type, c.is_nullable FROM Information_Schema.TABLES AS t
              JOIN information_schema.columns AS c USING (table_name) WHERE t.table_name = 'patient' ORDER BY c.ordinal_position"""
@@ -247,7 +257,7 @@ def test_the_catalog_holds_no_path(table: str, schema: Schema, declared: Declare
 
 def test_a_with_query_over_the_catalog(schema: Schema, declared: DeclaredTables) -> None:
     sql = "WITH c AS (SELECT table_name FROM information_schema.columns) SELECT COUNT(DISTINCT table_name) FROM c"
-    assert answered(sql, schema, declared) == [(12,)]
+    assert answered(sql, schema, declared) == [(13,)]
 
 
 @pytest.mark.parametrize(
@@ -336,7 +346,10 @@ def test_what_was_spent_is_read_alone(schema: Schema) -> None:
         assert tree is not None
         return spending_tables(tree, schema)
 
-    assert read("SELECT * FROM dpsql.ledger AS l, DPSQL.Analysts, information_schema.tables") == ("analysts", "ledger")
+    assert read("SELECT * FROM dpsql.ledger AS l, DPSQL.Analysts, information_schema.tables") == (
+        "dpsql.analysts",
+        "dpsql.ledger",
+    )
     assert read("SELECT * FROM patient") == () == read("WITH budget AS (SELECT 1 AS x) SELECT * FROM budget")
     for sql in ("SELECT * FROM dpsql.ledger, patient", "SELECT 1 FROM drug WHERE EXISTS (FROM dpsql.budget)"):
         with pytest.raises(Error) as found:

@@ -1,0 +1,276 @@
+"""Statements about synthetic tables: CREATE SYNTHETIC TABLE, DROP, SHOW SYNTHETIC TABLES, EXPLAIN, and the rows of a statement's FROM.
+
+Rows are drawn from what a cube has released, and from nothing else: post-processing, which no accountant is asked about. They are
+kept, so that a table stays the same while the name stands for it. What decides them is the cube's answer, the statement and its seed,
+none of which is a secret; nothing would be safer if they were drawn by one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import pi, sqrt
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.accounting.cubes import StoredCube
+from dpsql.accounting.named import Names
+from dpsql.accounting.synthetic import SYNTHETIC, StoredSynthetic, SyntheticColumn
+from dpsql.core import cancellation
+from dpsql.core.columns import Column
+from dpsql.core.errors import error
+from dpsql.core.escaping import harmless
+from dpsql.core.loss import NO_LOSS
+from dpsql.core.wording import counted, listed, number
+from dpsql.plan.tables import PublicTable
+from dpsql.planner.calls import every
+from dpsql.planner.cube_terms import CreateSynthetic, DropSynthetic, NamedCube
+from dpsql.planner.parse import Catalog, Query, parse
+from dpsql.planner.resolve.catalog import check_columns
+from dpsql.postprocess.synthetic import PairTables, drawn, pairs_of
+from dpsql.release.staging import Accuracies, Columns
+from dpsql.schema import spent
+from dpsql.schema.mistakes import printable
+from dpsql.session import cubes, naming
+from dpsql.session.result import Answer
+from dpsql.session.world import World
+
+NOUN = "synthetic table"
+_MADE: Columns = (
+    ("name", "VARCHAR"),
+    ("rows", "BIGINT"),
+    ("columns", "BIGINT"),
+    ("noise", "DOUBLE"),
+    ("fit", "DOUBLE"),
+)
+MOST_TABLES = 50
+"""Tables of one ledger: they are free, and the rows of each stand in it."""
+USUAL_ROWS = 100_000
+"""Rows of a table that does not say how many, at most."""
+MOST_NOISE = 0.2
+"""The largest total variation that the noise of a cube may make of its tables by two keys: of ten columns that go together as those of
+tests/bench/synthetic.py do, rows are then farther from the data than rows whose columns are drawn one by one."""
+
+
+def names(world: World) -> Names[StoredSynthetic]:
+    return world.stored.names(SYNTHETIC)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRows:
+    """A synthetic table up to its rows.
+
+    axes   of the cube, a column each
+    units  number of rows that the cube has released of everybody
+    noise  total variation by two columns that the cube's noise makes, the mean over all pairs
+    """
+
+    statement: CreateSynthetic
+    cube: StoredCube
+    axes: tuple[int, ...]
+    columns: tuple[SyntheticColumn, ...]
+    units: float
+    noise: float
+
+    @property
+    def rows(self) -> int:
+        return self.statement.rows or min(USUAL_ROWS, max(1, round(self.units)))
+
+    @property
+    def key(self) -> bytes:
+        """Decided by the cube's answer and by the statement."""
+        parts = (self.cube.fingerprint, [one.name for one in self.columns], self.rows, self.statement.seed)
+        return hashlib.blake2b(repr(parts).encode(), digest_size=32, person=b"dpsql synthetic").digest()
+
+    @property
+    def fingerprint(self) -> str:
+        return self.key.hex()
+
+
+def asked(statement: CreateSynthetic | DropSynthetic, world: World) -> Answer:
+    """Make a table of rows, or drop one; free."""
+    with cancellation.current().planning():
+        if isinstance(statement, DropSynthetic):
+            one = naming.known(names(world), statement.name, NOUN, statement.span)
+            return naming.dropped(names(world), one, NOUN, "make one under another name", world)
+        planned = plan(statement, world)
+        warned = _judged(planned, world)
+        table = names(world).get(statement.name)
+        naming.require_free(table, planned.fingerprint, NOUN, "DROP")
+        if table is None:
+            _require_room(world)
+            table = _drawn(planned, world)
+            names(world).keep(table)
+    row = (table.name, table.rows, len(table.columns), table.noise, table.fit)
+    notes = (*warned, spent.IS_SYNTHETIC)
+    return Answer(_MADE, [row], Accuracies.nothing(len(_MADE), 1), world.receipt(NO_LOSS), notes=notes)
+
+
+def _require_room(world: World) -> None:
+    if len(names(world).all()) >= MOST_TABLES:
+        raise error(304, f"there are {MOST_TABLES} {NOUN}s already", hint=f"write DROP {NOUN.upper()} and a name")
+
+
+def explain(statement: CreateSynthetic | DropSynthetic, world: World) -> str:
+    """The lines of EXPLAIN. Raises 103 for DROP."""
+    if isinstance(statement, DropSynthetic):
+        raise naming.not_bought(NOUN)
+    return "\n".join(map(harmless, _told(plan(statement, world))))
+
+
+def columns(statement: CreateSynthetic | DropSynthetic) -> Columns:
+    """The columns of the answer, free."""
+    return naming.DROPPED if isinstance(statement, DropSynthetic) else _MADE
+
+
+# --- planned ------------------------------------------------------------------------------------------------------------
+
+
+def plan(statement: CreateSynthetic, world: World) -> PlannedRows:
+    """A table up to its rows. Raises 104, 105, 304."""
+    named = NamedCube("REFRESH", statement.cube, statement.span)
+    known, cube = cubes.plan(cubes.meant(named, world), world), world.stored.cubes.names.get(statement.cube)
+    if cube is None or cube.fingerprint != known.cube.fingerprint:
+        what = f"the cube {printable(statement.cube)} is of an earlier version of the data, or of other declarations"
+        raise error(105, what, hint=f"write REFRESH CUBE {statement.cube} before", span=statement.span)
+    axes = _axes(statement, cube)
+    keys = [known.part.release.keys[axis] for axis in axes]
+    made = (
+        SyntheticColumn(cube.told[a], k.scalar.sqltype, tuple(k.values or ())) for a, k in zip(axes, keys, strict=True)
+    )
+    units = float(world.stored.cubes.counts(cube, ())[0])
+    planned = PlannedRows(statement, cube, axes, tuple(made), units, _noise(cube, axes) / max(units, 1.0))
+    _check(planned)
+    return planned
+
+
+def _axes(statement: CreateSynthetic, cube: StoredCube) -> tuple[int, ...]:
+    """The axes of the columns. Raises 104, 105."""
+    if cube.ways < 2:
+        what = "rows are drawn from the groups by two keys, and this cube has none"
+        raise error(104, what, hint="make a cube with ways = 2", span=statement.span)
+    told = [name.lower() for name in cube.told]
+    for name in statement.columns:
+        if name.lower() not in told:
+            raise error(
+                105,
+                f"{name[:60]!r} is no key of the cube {printable(cube.name)}",
+                hint=f"its keys are {', '.join(cube.told)}",
+            )
+    axes = tuple(told.index(name.lower()) for name in statement.columns) or tuple(range(len(told)))
+    if len(axes) < 2 or len({told[axis] for axis in axes}) < len(axes):
+        raise error(
+            104,
+            "a synthetic table has at least two columns, each of its own name",
+            hint="name different keys of the cube",
+        )
+    return axes
+
+
+def _noise(cube: StoredCube, axes: Sequence[int]) -> float:
+    """Rows that the noise of the tables by two keys moves, the mean over all pairs: half of its mean size in each cell."""
+    residual = cube.statistics[0].residual
+    each = [
+        cube.shape[i] * cube.shape[j] * sqrt(2 / pi * residual.of_marginal(frozenset((i, j)))) / 2
+        for i, j in ((axes[a], axes[b]) for a, b in pairs_of(len(axes)))
+    ]
+    return sum(each) / len(each)
+
+
+def _check(planned: PlannedRows) -> None:
+    """Raises 304 for rows that would be noise."""
+    if planned.noise > MOST_NOISE:
+        what = (
+            f"noise moves {planned.noise:.0%} of the rows of the cube's tables by two keys, more than {MOST_NOISE:.0%}: rows drawn "
+            "from them would say no more than columns drawn one by one"
+        )
+        hint = "name fewer keys, or make a cube of fewer or coarser keys, or at a larger epsilon"
+        raise error(304, what, hint=hint, span=planned.statement.span)
+
+
+def _judged(planned: PlannedRows, world: World) -> tuple[str, ...]:
+    """Notes of the guard. Raises 602 for noise that could tell about one person, where the guard blocks.
+
+    Why  what is read off such a cube is compared with earlier answers, statement by statement (rule 69), and a table of rows answers
+         any that comes later
+    """
+    if world.schema.guard.mode == "off" or world.stored.cubes.deviates(planned.cube):
+        return ()
+    what = f"the noise of the cube {printable(planned.cube.name)} is narrower than the guard's readable: what is read off it is judged"
+    hint = "ask the cube itself, or make one of more keys or at a smaller epsilon"
+    return tuple(map(str, world.guard.settled([error(602, what, hint=hint, span=planned.statement.span)])))
+
+
+def _drawn(planned: PlannedRows, world: World) -> StoredSynthetic:
+    cube, axes = planned.cube, planned.axes
+    sizes = [cube.shape[axis] for axis in axes]
+    noisy = {
+        (a, b): world.stored.cubes.counts(cube, (axes[a], axes[b])).reshape(sizes[a], sizes[b])
+        for a, b in pairs_of(len(axes))
+    }
+    tables = PairTables.projected(sizes, noisy)
+    codes = drawn(tables, planned.rows, planned.key)
+    statement = planned.statement
+    return StoredSynthetic(
+        statement.name, world.analyst.name, _written(statement), cube.name, planned.fingerprint, planned.columns, codes,
+        planned.noise, tables.off(codes),
+    )  # fmt: skip
+
+
+def _written(statement: CreateSynthetic) -> str:
+    return statement.sql.strip().rstrip(";").strip()
+
+
+def _told(planned: PlannedRows) -> Iterator[str]:
+    """Lines of EXPLAIN."""
+    keys = listed([f"{one.name} ({len(one.values):,})" for one in planned.columns])
+    yield f"synthetic table {printable(planned.statement.name)}: {counted(planned.rows, 'row')} of {keys}"
+    yield f"  drawn from the groups by two keys of the cube {printable(planned.cube.name)}, of {number(round(planned.units))} rows"
+    yield "price: free, for it reads released numbers alone"
+    yield f"  noise moves {planned.noise:.2%} of the rows in a table by two columns, on the average"
+    yield f"note: {spent.IS_SYNTHETIC}"
+
+
+# --- reading ------------------------------------------------------------------------------------------------------------
+
+
+def _known(name: str, world: World) -> StoredSynthetic:
+    return naming.known(names(world), name, NOUN)
+
+
+def load(statement: Query | Catalog, world: World) -> None:
+    """Put the rows of the synthetic tables that a statement reads where it is answered. Raises 105."""
+    if isinstance(statement, Catalog):
+        is_one = len(statement.table) == 2 and spent.is_synthetic(statement.table[0])
+        found = [_known(statement.table[1], world)] if is_one else []
+    else:
+        read = every(statement.tree, exp.Table)
+        found = [
+            _known(node.name, world) for node in read if isinstance(node, exp.Table) and spent.is_synthetic(node.db)
+        ]
+        if len(found) == len(read):
+            named = [column.name for table in found for column in table.columns]
+            check_columns(statement.tree, [f"{spent.ROWS}.{printable(table.name)}" for table in found], named)
+    for table in found:
+        pairs = zip(table.columns, table.codes, strict=True)
+        rows = tuple(Column.of(one.values).take(code.astype(np.intp)) for one, code in pairs)
+        shown = PublicTable(table.name, tuple((one.name, one.sqltype) for one in table.columns), rows)
+        world.catalog.hold(spent.ROWS, shown, (table.fingerprint, table.time))
+
+
+def table(world: World) -> PublicTable:
+    """dpsql.synthetic_tables."""
+    return naming.shown(spent.SYNTHETIC, [_row(one, world) for one in names(world).all()])
+
+
+def _row(one: StoredSynthetic, world: World) -> tuple[object, ...]:
+    made, told = one.time.partition("+")[0], ", ".join(column.name for column in one.columns)
+    current = naming.is_current(one.fingerprint, lambda: _again(one, world))
+    return (one.name, one.cube, told, one.rows, one.noise, one.fit, made, current)
+
+
+def _again(one: StoredSynthetic, world: World) -> str | None:
+    statement = parse(one.statement)
+    return plan(statement, world).fingerprint if isinstance(statement, CreateSynthetic) else None
