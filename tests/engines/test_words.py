@@ -88,6 +88,7 @@ IN_SPARK = {
     "(SELECT SUM(t.n) FROM t)": "sum(`t`.`n`)",
     "floor(t.y)": "THEN CAST(floor(`t`.`y`) AS DOUBLE) ELSE `t`.`y` END)",
     "(SELECT SUM(t.b) FROM t)": "sum(CAST(`t`.`b` AS DECIMAL(28,0)))",
+    "list_sort(list(t.b) FILTER (WHERE t.b IS NOT NULL))": "sort_array(collect_list(`t`.`b`) FILTER (WHERE ",
 }
 REFUSED_IN_SPARK = {
     "t.b + t.b": "Add of values that may not fit its type",
@@ -96,6 +97,9 @@ REFUSED_IN_SPARK = {
     "t.s LIKE 'a!b' ESCAPE '!'": "this pattern of LIKE",
     "upper(t.s)": "UPPER()",
     "CAST(t.y AS VARCHAR)": "a cast of DOUBLE to VARCHAR",
+    "list(t.b)": "a list with NULL in it",
+    "list(t.b) FILTER (WHERE t.n IS NOT NULL)": "a list with NULL in it",
+    "list(t.b) FILTER (WHERE t.b IS NULL)": "a list with NULL in it",
 }
 
 

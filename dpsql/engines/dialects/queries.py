@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -167,8 +168,12 @@ def _count(writing: Writing, node: exp.Expression) -> str:
 
 
 def _list(writing: Writing, node: exp.Expression) -> str:
+    """No NULL is in it where it has the values that are none, by its FILTER."""
     listed = node.this if node.this is not None else node.expressions[0]
-    return writing.words.listed(writing.value(listed), writing.of(listed))
+    held, around = writing.of(listed), node.parent
+    if around is not None and around.key == "filter" and around.expression.this == listed.is_(exp.null()).not_():
+        held = replace(held, null=False)
+    return writing.words.listed(writing.value(listed), held)
 
 
 def _filtered(writing: Writing, node: exp.Expression) -> str:
