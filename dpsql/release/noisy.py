@@ -306,7 +306,6 @@ def _fill(asked: Release, keys: Columns, sums: Sums, lists: KeyTables) -> tuple[
     rows = int(np.count_nonzero(listed))
     sums = tuple(column.take(listed) for column in sums)
     along = [(one.size, place[listed]) for one, place in zip(dimensions, found, strict=True)]
-    rows = int(np.count_nonzero(listed))
     if asked.marginals:
         of_each = [_summed(sums, *_flat([along[axis] for axis in axes], rows)) for axes in asked.marginals]
         return (), tuple(Column.of(np.concatenate(parts).tolist()) for parts in zip(*of_each, strict=True))
