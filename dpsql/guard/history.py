@@ -1,12 +1,18 @@
-"""R3b: pairs of answers of one analyst that differ by a few people, and whose difference could be read."""
+"""R3b: pairs of answers of one analyst that differ by a few people, and whose difference could be read.
+
+Many answers together are what is packed in the ledger. An answer is a function of the text of its statement and of the declarations, as
+the sample units are: none of it is of the data, so it may be kept, or be made anew, and decides the same.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import TypeVar
 
@@ -14,9 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
-from dpsql.guard.answers import RELEASED, PastAnswers, fine_of
 from dpsql.guard.arrays import Bools, Numbers, Places
-from dpsql.guard.cells import Cells, Keys, Marks, differences
+from dpsql.guard.cells import MARK, Cells, Fine, Keys, Marks, differences
 from dpsql.guard.leaving_out import Policy
 from dpsql.guard.sketches import Growing, Sketches
 from dpsql.guard.thresholds import are_apart
@@ -28,6 +33,13 @@ _KEYS = 2**20
 _Name = TypeVar("_Name", str, int)
 OWN = 0
 """Stands for the charge of a statement that is not charged yet."""
+FORM = 3
+"""Of what is packed."""
+RELEASED = np.dtype(
+    [("charge", "<i8"), ("precision", "<f8"), ("kind", "<u8"), ("cell", "<i4"), ("told", "<i4"), ("at", "<i4")]
+)
+"""Of one answer: the charge of its statement and its place there; one over the square of its deviation; a digest of its kind; the
+numbers of its cell, and of what tells it apart from others of the cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,55 @@ class BlockQuestion:
     people: int
     groups: int = 1
     about: str = "everybody"
+
+
+@dataclass(frozen=True, slots=True)
+class PastAnswers:
+    """Answers in the order in which they were released.
+
+    fine      texts that answers have by their number
+    marks     of each cell, in the order in which they first come
+    released  of each answer
+    """
+
+    fine: tuple[str, ...]
+    marks: Marks
+    released: npt.NDArray[np.void]
+
+    @staticmethod
+    def of(asked: Sequence[BlockQuestion], charge: int, few: float) -> PastAnswers:
+        """The answers of one statement, without the groups of a breakdown of fewer sample units than `few`: what is suppressed has in
+        common with others of it says nothing."""
+        fine: dict[Fine, int] = {}
+        marks, found, begun = [np.zeros(0, dtype=MARK)], [np.zeros(0, dtype=RELEASED)], 0
+        for cells, spread, groups in ((one.cells, one.spread, one.groups) for one in asked):
+            kept = np.flatnonzero(cells.marks["size"] >= (few if groups > 1 else 0.0))
+            own = np.zeros(len(kept), dtype=RELEASED)
+            own["charge"], own["precision"], own["at"] = charge, 1 / spread**2 if spread > 0 else math.inf, kept + begun
+            own["kind"] = [_digest(cells.kinds[place]) for place in kept.tolist()]
+            own["told"] = _told(fine, cells.fine, kept)
+            marks, found, begun = [*marks, cells.marks[kept]], [*found, own], begun + len(cells)
+        every = np.concatenate(found)
+        every["cell"] = np.arange(len(every))
+        texts = tuple(json.dumps(one, separators=(",", ":")) for one in fine)
+        return PastAnswers(texts, np.concatenate(marks), every)
+
+    def packed(self) -> bytes:
+        """A line that says what follows, then the answers and the marks."""
+        head = json.dumps([self.fine, len(self.released)], separators=(",", ":")).encode()
+        return head + b"\n" + self.released.tobytes() + self.marks.tobytes()
+
+    @staticmethod
+    def unpacked(body: bytes) -> PastAnswers:
+        """PastAnswers as they were packed. Raises ValueError, TypeError, LookupError where the bytes are none of ours."""
+        begun = body.index(b"\n") + 1
+        fine, many = json.loads(body[: begun - 1])
+        released = np.frombuffer(body, dtype=RELEASED, count=max(many, 0), offset=begun)
+        marks = np.frombuffer(body, dtype=MARK, offset=begun + released.nbytes)
+        for name, most in (("cell", len(marks)), ("told", len(fine))):
+            if many and not 0 <= released[name].min() <= released[name].max() < most:
+                raise ValueError("numbers of what is not there")
+        return PastAnswers(tuple(map(str, fine)), marks, released)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +150,12 @@ class History:
 
     def remember(self, asked: Sequence[BlockQuestion], charge: int) -> None:
         """Remember the answers of a statement."""
-        self.add(self._answers(asked, charge))
-
-    def _answers(self, asked: Sequence[BlockQuestion], charge: int) -> PastAnswers:
-        # small groups of a breakdown are suppressed: what they have in common with other small groups says nothing
-        few = self._policy.k / self._policy.scale
-        released = [(one.cells, _precision(one.spread), few if one.groups > 1 else 0.0) for one in asked]
-        return PastAnswers.of(released, charge)
+        self.add(PastAnswers.of(asked, charge, self._policy.k / self._policy.scale))
 
     def conflict(self, asked: Sequence[BlockQuestion]) -> Conflict | None:
         """An earlier cell, or other cell of the statement, that one of its cells differs from by few people."""
         own, known = _Answered(), self._known
-        own.add(self._answers(asked, OWN))
+        own.add(PastAnswers.of(asked, OWN, self._policy.k / self._policy.scale))
         ends = [*accumulate(len(one.cells) for one in asked)]
 
         def load(charge: int, at: int) -> Keys:
@@ -112,10 +167,10 @@ class History:
         same = known.same(own)
         precisions = own.precisions.values + known.precisions_at(same)
         beside = (known, known.precisions.values, same), (own, precisions, np.arange(len(same)))
-        for kind, text in enumerate(own.kinds):
-            places = np.flatnonzero(own.kind.values == kind)
+        for kind in dict.fromkeys(own.kind.values.tolist()):
+            places = np.flatnonzero(own.kind.values == np.uint64(kind))
             for others, theirs, equal in beside:
-                found = self._between(own, places, precisions, others, theirs, others.kinds.get(text, -1), load)
+                found = self._between(own, places, precisions, others, theirs, load)
                 found = found or self._within(own, places, precisions, others, equal)
                 if found is not None:
                     return found
@@ -126,16 +181,10 @@ class History:
         return not self._policy.is_few(1)
 
     def _between(
-        self,
-        own: _Answered,
-        places: Places,
-        precisions: Numbers,
-        others: _Answered,
-        theirs: Numbers,
-        kind: int,
-        load: Load,
+        self, own: _Answered, places: Places, precisions: Numbers, others: _Answered, theirs: Numbers, load: Load
     ) -> Conflict | None:
-        """A cell of the statement and another one of a kind, whose difference is few people and could be read."""
+        """A cell of the statement, of those of one kind, and another one of it, whose difference is few people and could be read."""
+        kind = own.kind.values[places[0]]
         if self._sees_no_few():
             return None
         most = math.ceil(self._policy.k / self._policy.scale)
@@ -176,9 +225,7 @@ class History:
         for place, equal in zip(kept.tolist(), same[kept].tolist(), strict=True):
             check()
             for past, charge in known[equal].items():
-                if any(
-                    one != past and are_apart(fine_of(one), fine_of(past), int(sizes[place])) for one in told[place]
-                ):
+                if any(one != past and are_apart(_fine(one), _fine(past), int(sizes[place])) for one in told[place]):
                     return Conflict(0, charge or None)
         return None
 
@@ -204,7 +251,6 @@ def _differences(own: _Answered, ones: Places, others: _Answered, near: Places, 
 class _Answered:
     """The different cells of answers, and the answers themselves.
 
-    kinds       by text, the numbers of
     kind        of each cell
     precisions  of the mean of all answers that a cell had
     first       the place of the first of these
@@ -212,13 +258,12 @@ class _Answered:
     """
 
     def __init__(self) -> None:
-        self.kinds: dict[str, int] = {}
         self.sketches = Sketches()
-        self.kind, self.precisions, self.first = Growing(np.int32), Growing(np.float64), Growing(np.int64)
+        self.kind, self.precisions, self.first = Growing(np.uint64), Growing(np.float64), Growing(np.int64)
         self.alone = Growing(np.int64)
         self._released: Growing[np.void] = Growing(RELEASED)
         self._fine: dict[str, int] = {}
-        # by digest, salted with the kind
+        # by digest, that of the kind in it
         self._places: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -227,13 +272,12 @@ class _Answered:
     def add(self, found: PastAnswers) -> None:
         """Add answers, in order: the same as if they came one by one."""
         begun, size, released = len(self), len(self.sketches), found.released.copy()
-        released["kind"] = _numbers(self.kinds, found.kinds)[released["kind"]]
         released["told"] = _numbers(self._fine, found.fine)[released["told"]]
         first = np.empty(len(found.marks), dtype=np.int64)
         # of several answers of a cell the first is written last
         first[released["cell"][::-1]] = np.arange(len(released))[::-1]
         kind = released["kind"][first]
-        cells = _numbers(self._places, _salted(found.marks, kind, self.kinds))
+        cells = _numbers(self._places, _salted(found.marks, kind))
         # places grow by one with each cell that was not there
         fresh = np.flatnonzero(cells > np.maximum.accumulate(np.append(size - 1, cells))[:-1])
         released["cell"] = cells[released["cell"]]
@@ -253,7 +297,7 @@ class _Answered:
         fine, released["told"] = _compact(released["told"])
         texts = list(self._fine)
         marks = self.sketches.marks.values[cells]
-        return PastAnswers(tuple(self.kinds), tuple(texts[i] for i in fine.tolist()), marks, released)
+        return PastAnswers(tuple(texts[i] for i in fine.tolist()), marks, released)
 
     def source(self, place: int) -> tuple[int, int]:
         """The charge of the statement that a cell was first released by, and its place there."""
@@ -262,7 +306,7 @@ class _Answered:
 
     def same(self, others: _Answered) -> Places:
         """The places of equal cells of the same kind; -1 for none."""
-        salted = _salted(others.sketches.marks.values, others.kind.values, others.kinds)
+        salted = _salted(others.sketches.marks.values, others.kind.values)
         return np.array([self._places.get(digest, -1) for digest in salted], dtype=np.int64)
 
     def precisions_at(self, places: Places) -> Numbers:
@@ -289,6 +333,23 @@ class _Answered:
         return found
 
 
+def _told(known: dict[Fine, int], names: Sequence[Fine], places: Places) -> Places:
+    """The numbers of the names at some places; the next ones, in order, for those that are not known.
+
+    Why  most cells of a statement have one and the same object for a name, which is looked up once
+    """
+    same = np.fromiter(map(id, names), dtype=np.int64, count=len(names))[places]
+    _, first, at = np.unique(same, return_index=True, return_inverse=True)
+    numbers = np.zeros(len(first), dtype=np.int64)
+    for one in np.argsort(first).tolist():
+        numbers[one] = known.setdefault(names[int(places[first[one]])], len(known))
+    return numbers[at.reshape(-1)]
+
+
+def _fine(text: str) -> Fine:
+    return tuple((str(name), tuple(map(str, texts))) for name, texts in json.loads(text))
+
+
 def _numbers(known: dict[_Name, int], names: Iterable[_Name]) -> Places:
     """The numbers of names; the next ones for those that are not known."""
     return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
@@ -300,17 +361,17 @@ def _compact(numbers: Places) -> tuple[Places, Places]:
     return found, places.reshape(-1)
 
 
-def _salted(marks: Marks, kind: npt.NDArray[np.int32], kinds: Iterable[str]) -> list[int]:
+def _salted(marks: Marks, kind: npt.NDArray[np.uint64]) -> list[int]:
     """Digests of cells: equal keys of another kind are another cell."""
-    salts = [int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) for name in kinds]
-    found: list[int] = (marks["digest"] ^ np.array(salts, dtype=np.uint64)[kind]).tolist()
+    found: list[int] = (marks["digest"] ^ kind).tolist()
     return found
+
+
+@lru_cache
+def _digest(kind: str) -> int:
+    return int.from_bytes(hashlib.blake2b(kind.encode(), digest_size=8).digest())
 
 
 def _variance(precisions: Numbers) -> Numbers:
     """Of the mean of several answers to one question, each weighted by its precision."""
     return np.asarray(np.divide(1.0, precisions, out=np.full(len(precisions), np.inf), where=precisions > 0))
-
-
-def _precision(spread: float) -> float:
-    return 1 / spread**2 if spread > 0 else math.inf

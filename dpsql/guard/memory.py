@@ -16,9 +16,9 @@ from dpsql.accounting import remembered
 from dpsql.accounting.entries import GuardEntry as Row
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.remembered import Packing
-from dpsql.guard import answers, record
+from dpsql.guard import record
 from dpsql.guard.cells import Keys
-from dpsql.guard.history import BlockQuestion, History
+from dpsql.guard.history import FORM, BlockQuestion, History, PastAnswers
 
 MOST_BYTES = 32_000_000
 """[bytes] of keys that are held at a time."""
@@ -106,7 +106,7 @@ class Packs:
 
     def __init__(self, ledger: Ledger, history: History, whose: str, depends: Hashable, begun: int) -> None:
         self._ledger, self._history = ledger, history
-        self._form = Packing(whose, repr((answers.FORM, record.VERSION, depends)))
+        self._form = Packing(whose, repr((FORM, record.VERSION, depends)))
         # the last charges of the packed parts, and the number of answers with each
         self._ends = [(begun, len(history))]
 
@@ -114,7 +114,7 @@ class Packs:
         """Add what is packed, as far as it is whole, to an empty history. Output: the last charge of it."""
         for since, last, body in remembered.packed(self._ledger, self._form):
             try:
-                found = answers.unpacked(body) if since == self._ends[-1][0] else None
+                found = PastAnswers.unpacked(body) if since == self._ends[-1][0] else None
             except _FOREIGN:
                 found = None
             if found is None:
@@ -129,5 +129,5 @@ class Packs:
         while len(self._ends) > 1 and self._ends[-1][1] - self._ends[-2][1] <= len(self._history) - self._ends[-1][1]:
             self._ends.pop()
         since, begun = self._ends[-1]
-        remembered.keep_packed(self._ledger, self._form, since, last, answers.packed(self._history.since(begun)))
+        remembered.keep_packed(self._ledger, self._form, since, last, self._history.since(begun).packed())
         self._ends.append((last, len(self._history)))

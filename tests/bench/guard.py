@@ -22,10 +22,9 @@ from dpsql.accounting.entries import GuardEntry as Row
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.dataset.opening import open_dataset
-from dpsql.guard import answers
 from dpsql.guard.cells import HASH_BITS, Keys, cells
 from dpsql.guard.guarding import Guarding
-from dpsql.guard.history import BlockQuestion, History
+from dpsql.guard.history import BlockQuestion, History, PastAnswers
 from dpsql.guard.leaving_out import Policy
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Analyst
@@ -205,10 +204,10 @@ def _long() -> None:
     made = History(policy, 10.0, _unread)
     for charge in range(1, LONG + 1):
         made.remember([_question(chance)], charge)
-    packed = answers.packed(made.since(0))
+    packed = made.since(0).packed()
     del made
     before, history = _resident(), History(policy, 10.0, _unread)
-    first.run(lambda: history.add(answers.unpacked(packed)))
+    first.run(lambda: history.add(PastAnswers.unpacked(packed)))
     for _ in range(DECISIONS):
         one = _question(chance)
         times.run(lambda one=one: history.conflict([one]))  # type: ignore[misc]

@@ -17,9 +17,9 @@ import pytest
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import Error
 from dpsql.dataset.opening import open_dataset
-from dpsql.guard import answers, memory
+from dpsql.guard import memory
 from dpsql.guard.cells import HASH_BITS, Fine, Keys, cells
-from dpsql.guard.history import BlockQuestion, History
+from dpsql.guard.history import BlockQuestion, History, PastAnswers
 from dpsql.guard.leaving_out import Policy
 from dpsql.guard.thresholds import are_apart
 from dpsql.schema.model import Schema
@@ -122,14 +122,14 @@ def test_random_histories_are_decided_by_the_rule_and_alike_when_packed(
         for charge, asked in enumerate(history, 1):
             if len(shorter) < end:
                 shorter.remember(asked, charge)
-        packed.add(answers.unpacked(answers.packed(shorter.since(begun))))
+        packed.add(PastAnswers.unpacked(shorter.since(begun).packed()))
         begun = len(shorter)
     for _ in range(6):
         now = statement(chance)
         found = whole.conflict(now)
         assert found == packed.conflict(now)
         assert (found is not None) == by_the_rule(history, now)
-    assert answers.packed(whole.since(0)) == answers.packed(packed.since(0))
+    assert whole.since(0).packed() == packed.since(0).packed()
 
 
 def test_random_histories_are_refused_and_let_through() -> None:
@@ -140,10 +140,10 @@ def test_random_histories_are_refused_and_let_through() -> None:
 @pytest.mark.parametrize("cut", [1, 8, 200])
 def test_bytes_that_are_missing_are_told(cut: int) -> None:
     history = [statement(random.Random(3)) for _ in range(4)]
-    body = answers.packed(told(remembered(history), history).since(0))
+    body = told(remembered(history), history).since(0).packed()
     for other in (body[:-cut], body + b"\0" * cut, body[cut:], body[:cut]):
         with pytest.raises((ValueError, TypeError, LookupError)):
-            answers.unpacked(other)
+            PastAnswers.unpacked(other)
 
 
 # --- in the ledger ------------------------------------------------------------------------------------------------
