@@ -98,6 +98,9 @@ class DropSynthetic:
     span: Span
 
 
+Synthetic = CreateSynthetic | DropSynthetic
+
+
 def read_named(tokens: Sequence[Token]) -> NamedCube:
     """Read DROP CUBE and a name, or REFRESH CUBE. Raises 101."""
     verb = tokens[0].text.upper()

@@ -17,15 +17,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
 from dpsql.planner.calls import check_calls, every, hidden, meant, respelt, restored, with_tops
-from dpsql.planner.cube_terms import (
-    CreateSynthetic,
-    CubeTerms,
-    DropSynthetic,
-    NamedCube,
-    check_alone,
-    read_named,
-    read_terms,
-)
+from dpsql.planner.cube_terms import CubeTerms, NamedCube, Synthetic, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes, check_number
 from dpsql.planner.model_terms import DropModel, ModelTerms, asked_columns, read_drop, read_model
 from dpsql.planner.options import Options, lift_clause, option_named, read_comment, set_option
@@ -106,7 +98,7 @@ class CreateTable:
     column: str
 
 
-Kept = CreateCube | NamedCube | CreateModel | DropModel | CreateTable | DropTable | CreateSynthetic | DropSynthetic
+Kept = CreateCube | NamedCube | CreateModel | DropModel | CreateTable | DropTable | Synthetic
 """Statements about what is kept under a name."""
 
 

@@ -26,7 +26,7 @@ from dpsql.core.loss import NO_LOSS
 from dpsql.core.wording import counted, listed, number
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.calls import every
-from dpsql.planner.cube_terms import CreateSynthetic, DropSynthetic, NamedCube
+from dpsql.planner.cube_terms import CreateSynthetic, DropSynthetic, NamedCube, Synthetic
 from dpsql.planner.parse import Catalog, Query, parse
 from dpsql.planner.resolve.catalog import check_columns
 from dpsql.postprocess.synthetic import PairTables, drawn, pairs_of
@@ -89,7 +89,7 @@ class PlannedRows:
         return self.key.hex()
 
 
-def asked(statement: CreateSynthetic | DropSynthetic, world: World) -> Answer:
+def asked(statement: Synthetic, world: World) -> Answer:
     """Make a table of rows, or drop one; free."""
     with cancellation.current().planning():
         if isinstance(statement, DropSynthetic):
@@ -113,14 +113,14 @@ def _require_room(world: World) -> None:
         raise error(304, f"there are {MOST_TABLES} {NOUN}s already", hint=f"write DROP {NOUN.upper()} and a name")
 
 
-def explain(statement: CreateSynthetic | DropSynthetic, world: World) -> str:
+def explain(statement: Synthetic, world: World) -> str:
     """The lines of EXPLAIN. Raises 103 for DROP."""
     if isinstance(statement, DropSynthetic):
         raise naming.not_bought(NOUN)
     return "\n".join(map(harmless, _told(plan(statement, world))))
 
 
-def columns(statement: CreateSynthetic | DropSynthetic) -> Columns:
+def columns(statement: Synthetic) -> Columns:
     """The columns of the answer, free."""
     return naming.DROPPED if isinstance(statement, DropSynthetic) else _MADE
 
