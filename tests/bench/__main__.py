@@ -23,6 +23,7 @@ from tests.bench import (
     models,
     server,
     small,
+    spark,
     start,
     startup,
     statistics,
@@ -54,6 +55,7 @@ PARTS = (
     "models",
     "synthetic",
     "server",
+    "spark",
 )
 
 
@@ -117,6 +119,8 @@ def _run(parts: list[str] | tuple[str, ...], options: argparse.Namespace) -> Non
         workloads.compare(options.workloads, options.cache)
     if "server" in parts:
         server.measure()
+    if "spark" in parts:
+        spark.measure(options.cache / "spark", options.scale, options.rounds)
 
 
 def _threads() -> object:

@@ -42,7 +42,7 @@ def home() -> Path | None:
 
 
 @contextmanager
-def started(master: str = "local[1]", **settings: str) -> Iterator[str]:
+def started(master: str = "local[1]", memory: str = "1500m", **settings: str) -> Iterator[str]:
     """The address of a new server; it ends with the block. Call only where `home` has one. Its events are written to `events.json`."""
     spark, folder, port = home(), Path(tempfile.mkdtemp(prefix="dpsql-spark-")), _free_port()
     assert spark is not None
@@ -58,7 +58,7 @@ def started(master: str = "local[1]", **settings: str) -> Iterator[str]:
     }
     options = [part for key, value in all_settings.items() for part in ("--conf", f"{key}={value}")]
     command = [
-        spark / "bin/spark-submit", "--master", master, "--driver-memory", "1500m", *options, "--class", _CLASS, "spark-internal",
+        spark / "bin/spark-submit", "--master", master, "--driver-memory", memory, *options, "--class", _CLASS, "spark-internal",
     ]  # fmt: skip
     environment = {**os.environ, "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}
     with (folder / "log").open("wb") as log:
@@ -85,12 +85,34 @@ def events(url: str) -> str:
 
 def workers(url: str) -> list[int]:
     """The processes that compute for a server whose master is `local-cluster`."""
+    return [pid for pid, command in _processes(url).items() if b"ExecutorBackend" in command]
+
+
+def processor(url: str) -> float:
+    """Time of the processor that a server and its workers took [seconds]."""
+    ticks = 0
+    for pid in _processes(url):
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(words[11]) + int(words[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _processes(url: str) -> dict[int, bytes]:
+    """The command lines of a server's processes."""
     port, commands = url.split(":")[2].partition("/")[0], {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             commands[int(path.parent.name)] = path.read_bytes()
-    (group,) = {os.getsid(pid) for pid, command in commands.items() if f"binding.port={port}".encode() in command}
-    return [pid for pid, command in commands.items() if b"ExecutorBackend" in command and os.getsid(pid) == group]
+    (group,) = {_group(pid) for pid, command in commands.items() if f"binding.port={port}".encode() in command}
+    return {pid: command for pid, command in commands.items() if _group(pid) == group}
+
+
+def _group(pid: int) -> int:
+    """The session that a process is in; 0 where it is gone."""
+    with suppress(OSError):
+        return os.getsid(pid)
+    return 0
 
 
 def moved(schema: Schema, url: str, name: str) -> Schema:

@@ -24,6 +24,7 @@ from tests.bench import (
     stopwatch,
     synthetic,
 )
+from tests.engines import cluster
 from tests.support import tpch
 
 TINY = {
@@ -62,7 +63,7 @@ TINY = {
     (tpch, "QUERIES"): (1, 2, 6),
 }
 QUICK = ("small", "startup", "dashboard", "statistics", "joint")
-SLOWER = tuple(part for part in bench.PARTS if part not in QUICK)
+SLOWER = tuple(part for part in bench.PARTS if part not in (*QUICK, "spark"))
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +85,15 @@ def test_part_runs(
 @pytest.mark.parametrize("part", SLOWER)
 def test_slower_part_runs(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _run(part, tmp_path, monkeypatch)
+
+
+def test_without_a_spark_server_its_part_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With one it takes minutes: it is run by hand."""
+    monkeypatch.setattr(cluster, "home", lambda: None)
+    _run("spark", tmp_path, monkeypatch)
+    assert "no Spark server is installed" in capsys.readouterr().out
 
 
 def test_another_commit_is_measured_beside(
