@@ -44,7 +44,7 @@ def calibrate_table(bounded: Bounded, terms: TableTerms, schema: Schema, identit
     if not LEAST <= price.epsilon <= MOST_EPSILON:
         what = f"the epsilon of a randomized table is from {float(LEAST):g} to {float(MOST_EPSILON):g}"
         raise error(104, what, hint="write OPTIONS (epsilon = 1)")
-    part = bounded.blocks[0]
+    part = _only_block(bounded)
     population = _population(part)
     aggregate = part.block.aggregates[-1]
     if aggregate.argument is None:
@@ -66,6 +66,16 @@ def calibrate_table(bounded: Bounded, terms: TableTerms, schema: Schema, identit
     release = replace(release, tables=of, unread=unread(part, of, schema), is_table=True)
     compiled = Compiled(Plan((release,), bounded.post_query, release.loss, price), (lower(release),))
     return CalibratedTable(compiled, reports)
+
+
+def _only_block(bounded: Bounded) -> BoundedBlock:
+    """Raises 104 where a release of its own is read: reports would depend on its noise, and the terms do not price it."""
+    if len(bounded.blocks) != 1 or bounded.bounds:
+        what = (
+            "a randomized table reports what one row of a person says, and this compares it with a number of everybody"
+        )
+        raise error(104, what, hint="ask for that number first, and write it in place of the subquery")
+    return bounded.blocks[0]
 
 
 def _population(part: BoundedBlock) -> int:

@@ -120,6 +120,8 @@ REFUSED = [
     ("SELECT city FROM patient", "203", "COALESCE"),
     ("SELECT 1 AS one FROM patient", "203", "the same for everybody"),
     ("SELECT age * 9 AS a FROM patient", "304", "2 to 100"),
+    ("SELECT age > (SELECT AVG(age) FROM patient) AS old FROM patient", "104", "a number of everybody"),
+    ("SELECT site = (SELECT MAX(site) FROM patient) AS last FROM patient", "104", "a number of everybody"),
 ]
 
 
