@@ -85,7 +85,8 @@ def _with(node: exp.Expression, env: Env) -> Env:
 def _select(statement: Statement, select: exp.Select, env: Env) -> Query:
     if unnests(select):
         in_from(statement, select, env)
-    select = with_laterals(statement, select, env)
+    if any(isinstance(join.this, exp.Subquery) for join in select.args.get("joins") or ()):
+        select = with_laterals(statement, select, env)
     if any(isinstance(n, exp.Lateral) for n in items(select)):
         select = without_laterals(statement, select, env)
     call = of_many(select)
