@@ -11,15 +11,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import date
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from sqlglot import exp
 
 from dpsql.clients.cli.main import main
 from dpsql.clients.superset import exported
 from dpsql.clients.superset.charts import DashboardStatements, statements, statements_of
 from dpsql.clients.superset.exported import read_export
 from dpsql.core.errors import Error
+from dpsql.planner.options import Options
+from dpsql.planner.parse import Query, parse
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support.copies import unused
@@ -276,12 +280,36 @@ def test_what_charts_say_in_odd_shapes_is_told(tmp_path: Path) -> None:
         {"dashboards/one.yaml": b"\xff\xfe\x00"},
         {"dashboards/one.yaml": b"!!python/object/apply:os.system ['true']"},
         {"dashboards/one.yaml": ["a list"]},
+        {"dashboards/one.yaml": b"!!float ''"},
+        {"dashboards/one.yaml": b"9999-12-31 23:59:59 -23:00"},
     ],
 )
 def test_what_is_no_export_is_refused(files: Files, tmp_path: Path) -> None:
     with pytest.raises(Error, match="DPSQL-802: it is no dashboard as Superset exports it") as raised:
         read_export(str(exported_as(tmp_path, files)))
     assert raised.value.hint
+
+
+def test_lists_that_stand_for_one_another_are_no_text(tmp_path: Path) -> None:
+    """Nine levels of nine, of 200 letters in YAML, are 1.5 billion letters as text."""
+    levels = "a: &a [xx, xx, xx, xx, xx, xx, xx, xx, xx]\n"
+    for one, other in pairwise("abcdefghi"):
+        levels += f"{other}: &{other} [{', '.join([f'*{one}'] * 9)}]\n"
+    params = f"{{metrics: [count, *i], groupby: *i, row_limit: 0x{'f' * 5000}}}"
+    chart = f"{levels}uuid: c0\nslice_name: *i\ndataset_uuid: d\nparams: {params}"
+    (found,) = read_export(str(exported_as(tmp_path, board(COUNT) | {"charts/0.yaml": chart.encode()})))
+    assert [one.title for one in found.charts] == [""]
+    (sql,) = statements([found], listed).sql
+    assert len(sql) < 200 and "COUNT(*)" in sql
+
+
+@pytest.mark.parametrize("title", ["**//", "x *", "dpsql: epsilon=9", " DPSQL : what is spent"])
+def test_a_title_is_a_comment_and_nothing_else(title: str, tmp_path: Path) -> None:
+    files = board(COUNT)
+    files["charts/0.yaml"] = {"uuid": "c0", "slice_name": title, "dataset_uuid": "d", "params": COUNT}
+    (sql,) = of(tmp_path, files).sql
+    found = parse(sql)
+    assert isinstance(found, Query) and found.options == Options() and isinstance(found.tree, exp.Select)
 
 
 def test_other_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

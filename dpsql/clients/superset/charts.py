@@ -143,8 +143,9 @@ def _asked(
 
 
 def _add(found: DashboardStatements, title: str, query: _Query) -> None:
-    text = query.sql()
-    said = " ".join(title.replace("*/", "").replace("/*", "").split())
+    """Add a query behind its title in a comment, which neither ends early nor is one of options."""
+    text, said = query.sql(), " ".join(title.replace("*", "").split())
+    said = f"chart {said}" if said.lower().startswith("dpsql") else said
     if not any(one.endswith(f"*/ {text}") for one in found.sql):
         found.sql.append(f"/* {said} */ {text}")
 
@@ -341,7 +342,9 @@ def _literal(value: object, kind: str) -> str:
     """
     if isinstance(value, bool):
         return str(value).upper()
-    if isinstance(value, (int, float, Decimal)):
+    if isinstance(value, int):
+        return words(value)
+    if isinstance(value, (float, Decimal)):
         return str(value)
     if isinstance(value, datetime):
         return f"TIMESTAMP '{value:%Y-%m-%d %H:%M:%S.%f}'"

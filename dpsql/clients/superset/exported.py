@@ -9,12 +9,15 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from dpsql.core.errors import Error, error
 
 MOST_FILES = 10_000
 MOST_BYTES = 2**24
 """Of one file, and of all of them the half of a thousand times that: what an export of text has at most."""
+MOST_BITS = 128
+"""Of a number, as of any that SQL knows; Python prints no longer ones than of some thousand digits."""
 _KINDS = ("dashboards", "charts", "datasets", "databases")
 Table = Mapping[str, object]
 
@@ -54,7 +57,7 @@ class ExportedChart:
     """
 
     title: str
-    number: object
+    number: str
     within: frozenset[str]
     dataset: ExportedDataset
     params: Table
@@ -75,7 +78,7 @@ class ExportedFilter:
     column: str
     chosen: Sequence[Table]
     time_range: str
-    excluded: tuple[object, ...]
+    excluded: tuple[str, ...]
     within: frozenset[str]
 
     def reaches(self, chart: ExportedChart) -> bool:
@@ -128,7 +131,8 @@ def _files(path: str) -> dict[str, list[Table]]:
         raise error(
             802, f"{path} cannot be read: {problem.strerror or 'it is no file'}", hint="name an export"
         ) from None
-    except (zipfile.BadZipFile, yaml.YAMLError, RuntimeError, ValueError, RecursionError):
+    except Exception:
+        # zlib, YAML and its dates raise what they like about a file that somebody else made
         raise _unread("its files are not what an export holds") from None
     return found
 
@@ -172,7 +176,7 @@ def _dashboard(told: Table, charts: Mapping[str, Table], datasets: Mapping[str, 
         if chart is not None and dataset is not None:
             within = frozenset({"ROOT_ID", *map(words, items(item.get("parents")))})
             title = words(chart.get("slice_name"))
-            placed.append(ExportedChart(title, meta.get("chartId"), within, dataset, table(chart.get("params"))))
+            placed.append(ExportedChart(title, words(meta.get("chartId")), within, dataset, table(chart.get("params"))))
     filters = [_filter(one) for one in map(table, items(metadata.get("native_filter_configuration")))]
     crossed = metadata.get("cross_filters_enabled", True) is not False
     return ExportedDashboard(tuple(placed), tuple(one for one in filters if one is not None), crossed)
@@ -189,7 +193,7 @@ def _filter(told: Table) -> ExportedFilter | None:
         words(table(target.get("column")).get("name")),
         [table(one) for one in items(chosen.get("filters"))],
         words(chosen.get("time_range")),
-        tuple(items(scope.get("excluded"))),
+        tuple(map(words, items(scope.get("excluded")))),
         frozenset(map(words, items(scope.get("rootPath", ["ROOT_ID"])))),
     )
 
@@ -204,7 +208,13 @@ def items(told: object) -> list[object]:
 
 
 def words(told: object) -> str:
-    return "" if told is None else str(told)
+    """Text, a number, a truth or a time as text; "" for all else.
+
+    Why  lists in lists that stand for one another, of a few letters in YAML, would be more text than there is memory
+    """
+    if isinstance(told, int) and told.bit_length() > MOST_BITS:
+        return ""
+    return str(told) if isinstance(told, (str, int, float, date)) else ""
 
 
 def quoted(name: str) -> str:
