@@ -175,8 +175,10 @@ class Proofs:
                 kinds = {args[0].sqltype, scalar.sqltype}
                 return kinds == {DATE, TIMESTAMP} and (args[0].is_column or args[0].is_literal)
             case "case" if not scalar.sqltype.is_boolean:
-                reached = self._reached(scalar, part, column)
-                return 0 < len(reached) < len(args) // 2 or (len(reached) > 0 and all(map(is_read, args)))
+                reached = len(self._reached(scalar, part, column))
+                # what a branch gives is read too, of those that somebody takes
+                given = args[1 : 2 * reached : 2] if reached < len(args) // 2 else args
+                return reached > 0 and all(map(is_read, given))
             case name if name in _LOGIC:
                 return all(map(is_read, args))
             case name if name in _COMPARED:

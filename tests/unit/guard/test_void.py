@@ -54,6 +54,8 @@ def test_a_cut_that_is_not_needed_is_of_nobody(band: str, condition: str, sessio
         (AT_END, "band IN ('low', 'middle')"),
         ("CASE WHEN income <> 33.25 THEN 1 ELSE 0 END", "band = 1"),
         ("CASE WHEN income = 33.25 THEN 'one' WHEN income < 50 THEN 'low' ELSE 'high' END", "band = 'low'"),
+        ("CASE WHEN income >= -50 THEN income * 3 WHEN income * 5 > 1 THEN 1 END", "band <> 99.75"),
+        ("CASE WHEN age >= 10 THEN age * 7 % 101 WHEN age * 3 % 5 = 0 THEN 1 END", "band <> 45"),
     ],
 )
 def test_a_cut_that_leaves_out_a_few_is_refused(band: str, condition: str, session: Session) -> None:
