@@ -19,6 +19,8 @@ from dpsql.schema.model import Schema
 from dpsql.schema.write import exact
 
 _SHAPE = "write CREATE RANDOMIZED TABLE name OPTIONS (epsilon = 1) AS SELECT column FROM t"
+COUNTS = ("reports", "estimate", "half_width")
+"""Columns of every randomized table, beside its own."""
 _ALONE = ("joins", "laterals", "where", "group", "having", "order", "limit", "offset", "distinct", "qualify", "windows")
 
 
@@ -80,6 +82,9 @@ def asked_column(tree: exp.Expression) -> tuple[exp.Expression, str]:
     column = tree.expressions[0]
     if len(tree.expressions) != 1 or column.is_star or not column.alias_or_name:
         raise _misshapen("one column with a name", span_of(column))
+    if column.alias_or_name.lower() in COUNTS:
+        what = f"every randomized table has {', '.join(COUNTS[:-1])} and {COUNTS[-1]}, and this is called so too"
+        raise error(104, what, hint="write another name behind AS", span=span_of(column))
     found, count = tree.copy(), exp.Count(this=column.unalias().copy())
     count.meta.update(column.unalias().meta)
     found.set("expressions", [exp.Count(this=exp.Star()), count])

@@ -5,6 +5,7 @@ A question is known by this SQL: by what is released under a name, not by the na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from sqlglot.errors import TokenError
@@ -20,6 +21,8 @@ from dpsql.sql.duckdb import quoted
 
 SCHEMA = "randomized"
 """The SQL schema that randomized tables are read in."""
+_EXPLAIN = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\b", re.IGNORECASE | re.DOTALL)
+"""The word, and comments before it: a tokenizer would swallow what it is about."""
 _BEFORE = ("FROM", "JOIN", ",")
 
 
@@ -27,7 +30,10 @@ def expanded(text: str, world: World) -> str:
     """The text with SQL in place of each name. Raises 104, 105 (no such model or table), 107."""
     if not calls_names(text):
         return text
-    return predicting.expanded(_with_tables(text, world), lambda name: models.known(name, world))
+    word = _EXPLAIN.match(text)
+    start = word.end() if word is not None else 0
+    made = predicting.expanded(_with_tables(text[start:], world), lambda name: models.known(name, world))
+    return text[:start] + made
 
 
 def _with_tables(text: str, world: World) -> str:

@@ -54,6 +54,7 @@ def test_a_linear_model_finds_the_line(session: Session) -> None:
     assert found["age"] == pytest.approx(0.5, abs=0.05) and found["weight"] == pytest.approx(-0.2, abs=0.03)
     assert found["site", "2"] - found["site", "1"] == pytest.approx(10, abs=1)
     sql = "SELECT AVG(ML.PREDICT(MODEL line, site, age, weight)) AS p, AVG(income) AS y FROM patient"
+    assert session.execute(f"EXPLAIN {sql}").rows
     ((predicted, mean),) = session.execute(sql).rows
     assert float(str(predicted)) == pytest.approx(float(str(mean)), abs=0.5)
     rows = "(SELECT site, age, weight, income FROM patient)"

@@ -100,6 +100,9 @@ def test_the_plan_says_how_many_report_and_how_exact_a_count_is(session: Session
     assert "95 % half-width about 131" in told and spent(session) == 0
     session.execute(CREATE)
     assert "stored already" in session.explain(CREATE)
+    for before in ("", "/* EXPLAIN */ -- it\n "):
+        (first, *_), *_ = session.execute(f"{before}explain {READ}").rows
+        assert first and spent(session) == 1
     with pytest.raises(Error, match="DROP RANDOMIZED TABLE is free"):
         session.explain("DROP RANDOMIZED TABLE sites")
 
@@ -120,6 +123,7 @@ REFUSED = [
     ("SELECT city FROM patient", "203", "COALESCE"),
     ("SELECT 1 AS one FROM patient", "203", "the same for everybody"),
     ("SELECT age * 9 AS a FROM patient", "304", "2 to 100"),
+    ("SELECT site AS Reports FROM patient", "104", "called so too"),
     ("SELECT age > (SELECT AVG(age) FROM patient) AS old FROM patient", "104", "a number of everybody"),
     ("SELECT site = (SELECT MAX(site) FROM patient) AS last FROM patient", "104", "a number of everybody"),
 ]
