@@ -21,7 +21,7 @@ from dpsql.sql.duckdb import quoted
 
 SCHEMA = "randomized"
 """The SQL schema that randomized tables are read in."""
-_EXPLAIN = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\b", re.IGNORECASE | re.DOTALL)
+_EXPLAIN = re.compile(r"(?>\s|--[^\n]*\n|/\*.*?\*/)*+EXPLAIN\b", re.IGNORECASE | re.DOTALL)
 """The word, and comments before it: a tokenizer would swallow what it is about."""
 _BEFORE = ("FROM", "JOIN", ",")
 

@@ -12,6 +12,7 @@ from dpsql.core.errors import Error
 from dpsql.core.loss import PrivacyLoss
 from dpsql.plan.releases import Selected
 from dpsql.planner import randomized as planning
+from dpsql.session.expanding import _EXPLAIN
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import SeededNoise, ZeroNoise
@@ -194,3 +195,9 @@ def test_a_planted_fault_is_caught(fault: Callable[[Patch], None], session: Sess
     fault(monkeypatch)
     with pytest.raises((AssertionError, Error)):
         require_paid_once(session)
+
+
+def test_comments_before_a_statement_are_gone_through_once() -> None:
+    """Each end of a comment was tried as the end of each: sixty of them took for ever."""
+    assert _EXPLAIN.match("/**/" * 60 + "SELECT value FROM randomized.t") is None
+    assert _EXPLAIN.match("/* a */ -- b\n /* c */ EXPLAIN SELECT 1") is not None
