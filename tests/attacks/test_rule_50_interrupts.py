@@ -96,15 +96,29 @@ def test_rule_50_an_interrupt_at_every_look(session: Session, monkeypatch: pytes
     # a statement that is charged looks more often than those after it, which know its plan
     session.execute(asked(10_000))
     monkeypatch.setattr(Cancellation, "check", counted)
-    stays = 0
     interrupted = True
     while interrupted:
-        looks, at, before = 0, at + 1, charges(session)
+        looks, at = 0, at + 1
         interrupted = ended(session, asked(at))
-        stays += interrupted and charges(session) > before
     assert looks < at, f"lost at look {at} of {looks}"
-    print(f"{at - 1} looks at the cancellation value, {stays} of them after the charge")  # noqa: T201
-    assert 1 < stays < at - 5
+    before = at - 1
+
+    def charged(*given: object, **more: object) -> object:
+        """From here on, whatever was known before: what one charge leaves spares the next statement some looks."""
+        nonlocal looks, at
+        receipt = original_charge(*given, **more)  # type: ignore[arg-type]
+        looks, at = 0, stays + 1
+        return receipt
+
+    original_charge, stays, interrupted = Ledger.charge, 0, True
+    monkeypatch.setattr(Ledger, "charge", charged)
+    while interrupted:
+        at, known = 0, charges(session)
+        interrupted = ended(session, asked(10_001 + stays))
+        assert charges(session) > known
+        stays += interrupted
+    print(f"{before} looks at the cancellation value, {stays} of them after the charge")  # noqa: T201
+    assert 5 < stays < before - 5
 
 
 Stage = tuple[object, str]
