@@ -340,10 +340,11 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
         if named and len(dots) == len(names) - 1 < 3 and all(t.token_type == TokenType.DOT for t in dots):
             return Catalog(sql, tuple(t.text for t in names))
     others = ", ".join(["FUNCTIONS", *(name for name in spent.SHOWN if "BUDGET" not in name)])
+    shows = f"SHOW TABLES, SHOW BUDGET, or SHOW with {others}"
     raise error(
         103,
         f"{word} can only name the declared tables and what was spent",
-        hint=f"write {'DESCRIBE and the name of one' if word != 'SHOW' or 'COLUMNS' in shown else f'SHOW TABLES, SHOW BUDGET, or SHOW with {others}'}",
+        hint=f"write {'DESCRIBE and the name of one' if word != 'SHOW' or 'COLUMNS' in shown else shows}",
         span=Span(tokens[0].start, tokens[-1].end + 1),
     )
 
