@@ -254,7 +254,7 @@ def third_cell_beside_values(patch: Patch) -> None:
     """COUNT(*) counted in full beside the pair, instead of the rows without a value."""
     original = Pair.to_cells
 
-    def to_cells(self: Pair, found: Sequence[list[int]]) -> tuple[list[int], ...]:
+    def to_cells(self: Pair, found: Sequence[list[int]]) -> tuple[Sequence[int], ...]:
         cells = original(self, found)
         return (*cells[:2], [self.term.width * m for m in found[2]]) if self.with_rows else cells
 
@@ -601,8 +601,8 @@ def a_release_is_charged_twice(patch: Patch) -> None:
 def no_limits_on_joined_tables(patch: Patch) -> None:
     original = planning.limit
 
-    def limit(block: Block, options: object, schema: object) -> BoundedBlock:
-        found = original(block, options, schema)  # type: ignore[arg-type]
+    def limit(block: Block, options: object, schema: object, ways: int | None = None) -> BoundedBlock:
+        found = original(block, options, schema, ways)  # type: ignore[arg-type]
         return replace(found, enforced=False) if len(block.source.tables) > 1 else found
 
     patch.setattr(planning, "limit", limit)

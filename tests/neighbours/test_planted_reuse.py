@@ -22,6 +22,7 @@ from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.tables import NoisyTable
 from dpsql.planner.parse import parse
+from dpsql.session import answer
 from dpsql.session.opening import open_session
 from dpsql.session.session import Session
 from tests.support import clinic
@@ -274,7 +275,7 @@ def newest_answers_whatever_is_stored(patch: Patch) -> None:
 
 
 def newest_answers_whatever_the_parameters(patch: Patch) -> None:
-    patch.setattr("dpsql.session.answer.asked_for", lambda sql, parameters, options: sql)
+    patch.setattr(answer, "asked_for", lambda sql, parameters, options: sql)
 
 
 def a_sum_with_the_noise_of_one_cell(patch: Patch) -> None:
