@@ -236,10 +236,15 @@ def _numbers(writing: Writing, node: exp.Expression) -> str:
 
 
 def _picked(writing: Writing, node: exp.Expression) -> str:
-    """list[place]. The parser takes 1 off a constant place: none is."""
+    """list[place], of the one form that is written (Spread).
+
+    Why  the parser counts from 0: off a place whose type it knows it takes 1
+    """
     (place,) = node.expressions
-    if isinstance(place, exp.Literal) or node.args.get("offset") not in (None, 1):
-        raise writing.words.refused("a constant place in a list")
+    if isinstance(place, exp.Add) and place.expression == exp.Literal.number(-1):
+        place = place.this
+    if not isinstance(place, exp.TryCast) or node.args.get("offset") not in (None, 1):
+        raise writing.words.refused("another place in a list")
     return writing.words.picked(writing.value(node.this), writing.value(place))
 
 
