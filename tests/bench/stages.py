@@ -12,11 +12,13 @@ import dpsql.release.staging
 import dpsql.session.answer
 from dpsql.accounting.answers import Answers
 from dpsql.accounting.ledger import Ledger
+from dpsql.answers.look_up import Stored
 from dpsql.engines.duckdb import fetch
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.guard.guarding import Guarding
 from dpsql.mechanisms.source import SystemNoise
 from dpsql.planner import planning
+from dpsql.planner.total import Texts
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.session.session import Session
 
@@ -28,7 +30,9 @@ PLACES: tuple[tuple[object, str, str], ...] = (
     (planning, "lower", "lower"),
     (dpsql.session.answer, "describe", "names and describe"),
     (Guarding, "judge", "guard"),
-    (Answers, "get", "stored answer"),
+    (Stored, "look_up", "stored answer"),
+    (Guarding, "compare", "guard"),
+    (Texts, "printed", "proof of totality"),
     (Ledger, "charge", "charge"),
     (DuckDBEngine, "exact", "engine"),
     (fetch, "columns", "engine: fetch"),
