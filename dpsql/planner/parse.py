@@ -339,7 +339,7 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
         named = all(t.token_type in (*Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER) for t in names)
         if named and len(dots) == len(names) - 1 < 3 and all(t.token_type == TokenType.DOT for t in dots):
             return Catalog(sql, tuple(t.text for t in names))
-    others = ", ".join(["FUNCTIONS", *(name for name in spent.SHOWN if "BUDGET" not in name)])
+    others = ", ".join(name for name in spent.NAMES if name not in ("TABLES", "BUDGET"))
     shows = f"SHOW TABLES, SHOW BUDGET, or SHOW with {others}"
     raise error(
         103,

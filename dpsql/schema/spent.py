@@ -118,6 +118,8 @@ SHOWN = {
     "SYNTHETIC TABLES": "SELECT * FROM dpsql.synthetic_tables ORDER BY name",
 }
 """The statement that each SHOW stands for."""
+NAMES = ("TABLES", "FUNCTIONS", *(name for name in SHOWN if name != "PRIVACY BUDGET"))
+"""Words behind SHOW, each thing by one of its names."""
 
 
 def is_one(schema: str, table: str) -> bool:

@@ -1,4 +1,4 @@
-"""Names of cubes, models and randomized tables: looked up, taken once, and dropped."""
+"""Names of cubes, models, randomized and synthetic tables: looked up, taken once, and dropped."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ _MADE: Columns = (
     ("fit", "DOUBLE"),
 )
 MOST_TABLES = 50
-"""Tables of one ledger: they are free, and the rows of each stand in it."""
+"""Tables that one analyst may have made: they are free, and the rows of each stand in the ledger. Of each alone, so that nobody takes
+them from others (rule 52)."""
 USUAL_ROWS = 100_000
 """Rows of a table that does not say how many, at most."""
 MOST_NOISE = 0.2
@@ -109,8 +110,8 @@ def asked(statement: Synthetic, world: World) -> Answer:
 
 
 def _require_room(world: World) -> None:
-    if len(names(world).all()) >= MOST_TABLES:
-        raise error(304, f"there are {MOST_TABLES} {NOUN}s already", hint=f"write DROP {NOUN.upper()} and a name")
+    if sum(one.analyst == world.analyst.name for one in names(world).all()) >= MOST_TABLES:
+        raise error(304, f"you made {MOST_TABLES} {NOUN}s already", hint=f"write DROP {NOUN.upper()} and a name")
 
 
 def explain(statement: Synthetic, world: World) -> str:

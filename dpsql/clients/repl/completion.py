@@ -190,7 +190,7 @@ def _matching(place: Place, found: Iterable[tuple[str, str]]) -> Iterator[Candid
 
 def _keywords(place: Place, phrases: Sequence[str]) -> Iterator[Candidate]:
     """Keywords, once a letter of them is written, or where nothing else can stand."""
-    few = len(phrases) <= len(words.BEGINNINGS)
+    few = len(phrases) <= max(len(words.BEGINNINGS), len(words.SHOWN))
     if place.prefix or few:
         yield from _matching(place, ((phrase, "keyword") for phrase in phrases))
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dpsql.aggregates.registry import RECORDS
 from dpsql.expressions.functions import FUNCTIONS as REGISTERED
+from dpsql.schema import spent
 
+SHOWN = spent.NAMES
 BEGINNINGS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "RESET", "PIVOT", "VALUES")
-SHOWN = ("TABLES", "FUNCTIONS", "BUDGET", "LEDGER", "ANALYSTS", "GUARD", "VERSIONS", "CUBES")
 CLAUSES = (
     "FROM", "WHERE", "GROUP BY", "HAVING", "QUALIFY", "ORDER BY", "LIMIT", "OFFSET", "UNION", "UNION ALL", "INTERSECT", "EXCEPT",
 )  # fmt: skip

@@ -223,8 +223,11 @@ def test_another_analysts_table_is_not_dropped(session: Session) -> None:
 def test_there_is_an_end_to_free_tables(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synthetic, "MOST_TABLES", 1)
     session.execute(TABLE)
-    with pytest.raises(Error, match="DPSQL-304: there are 1 synthetic tables already"):
+    with pytest.raises(Error, match="DPSQL-304: you made 1 synthetic tables already"):
         session.execute(TABLE.replace("people", "others"))
+    world = session._world
+    world.analyst = type(world.analyst)("bob")
+    assert session.execute(TABLE.replace("people", "others")).rows[0][0] == "others", "nobody takes them from others"
 
 
 def test_a_table_is_kept_as_it_is(session: Session) -> None:
