@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import sqlite3
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -394,6 +396,59 @@ def test_the_head_is_durable_before_it_has_its_name(
         monkeypatch.setattr(chain.os, name, noted)
     ledger.charge(asks("0.1"), BUDGET)
     assert done == ["fsync", "replace"]
+
+
+def test_the_next_head_is_written_in_its_place(
+    ledger: Ledger, asks: Asks, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without waiting for the disk again: the file stays the same, and as long."""
+    ledger.charge(asks("0.1"), BUDGET)
+    before = chain.head_file(path).stat()
+    with monkeypatch.context() as patched:
+        for name in ("fsync", "replace"):
+            patched.delattr(os, name)
+        ledger.charge(asks("0.1"), BUDGET)
+    after = chain.head_file(path).stat()
+    assert (before.st_ino, before.st_size) == (after.st_ino, after.st_size)
+    assert chain.read_head(chain.head_file(path)).charge == 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("how", ["of another length", "read just now", "a link to another file"])
+def test_a_head_that_is_not_written_over_is_replaced(ledger: Ledger, asks: Asks, path: Path, how: str) -> None:
+    ledger.charge(asks("0.1"), BUDGET)
+    file = chain.head_file(path)
+    other = path.with_name("other")
+    if how == "of another length":
+        # as earlier versions wrote it: a crash in the middle could leave the old length with the new line
+        file.write_bytes(file.read_bytes().strip() + b"\n")
+    if how == "a link to another file":
+        file.rename(other)
+        file.symlink_to(other)
+    before = file.read_bytes()
+    with open(file, "rb") as reader:
+        if how == "read just now":
+            fcntl.flock(reader, fcntl.LOCK_SH)
+        ledger.charge(asks("0.1"), BUDGET)
+        assert reader.read() == before
+    assert chain.read_head(file).charge == 2 and not file.is_symlink()  # type: ignore[union-attr]
+    assert not other.exists() or other.read_bytes() == before
+
+
+def test_no_reader_sees_half_of_a_head(ledger: Ledger, asks: Asks, path: Path) -> None:
+    ledger.charge(asks("0.1"), BUDGET)
+    file = chain.head_file(path)
+    whole, found = file.read_bytes(), list[object]()
+    reader = threading.Thread(target=lambda: found.append(chain.read_head(file)))
+    with open(file, "r+b", buffering=0) as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        writer.write(b"2 ")
+        reader.start()
+        reader.join(0.1)
+        assert not found
+        writer.seek(0)
+        writer.write(whole)
+    reader.join()
+    assert found == [chain.read_head(file)] and chain.read_head(file).charge == 1  # type: ignore[union-attr]
 
 
 def test_drafts_of_a_killed_process_go_when_they_are_old(path: Path) -> None:
