@@ -59,7 +59,7 @@ class RowSums:
 
 def places(found: Array) -> Places:
     """Sample units from 0; their stored numbers begin at 1, and may be text."""
-    known = np.ma.filled(np.ma.asarray(found), 1)
+    known = found.filled(1) if isinstance(found, np.ma.MaskedArray) else found
     return (known if known.dtype == np.int64 else known.astype(np.float64)).astype(np.int64) - 1
 
 
@@ -71,20 +71,8 @@ def numbered(keys: Array) -> Places:
     if len(known) and known.max() == known.min():
         found[~hidden] = 0
     elif len(known):
-        found[~hidden] = _ranks(known)
+        found[~hidden] = np.unique(known, return_inverse=True)[1].reshape(-1)
     return found
-
-
-def _ranks(hashes: Array) -> Places:
-    """The place of each hash among the different ones, in order: by its first 16 bits, where these tell all apart."""
-    first = (hashes.astype(np.uint64) >> np.uint64(48)).astype(np.uint16)
-    known = np.zeros(2**16, dtype=hashes.dtype)
-    known[first] = hashes
-    if (known[first] != hashes).any():
-        return np.unique(hashes, return_inverse=True)[1].reshape(-1)
-    seen = np.zeros(2**16, dtype=np.bool_)
-    seen[first] = True
-    return np.asarray((np.cumsum(seen) - 1)[first])
 
 
 def hashed(found: Array) -> Numbers:

@@ -153,11 +153,15 @@ class Evaluating:
         self._decided[block.name] = block, _decided(every, variants)
         begun = np.count_nonzero(every.groups < 0)
         units, groups = every.units[begun:], every.groups[begun:]
-        sums = {added: found[begun:] for added, found in every.sums.items()}
+        # what adds the same to all is one array, and its keys are made once
+        arrays = {id(found): found[begun:] for found in every.sums.values()}
+        sums = {added: arrays[id(found)] for added, found in every.sums.items()}
         starts = np.flatnonzero(np.diff(groups, prepend=-1))
         whole, count = distinct(units), len(starts)
         fewest = self._sample.fewest if count > 1 else 0
-        keys = {one: _grouped_keys(units, starts, sums[one[1]], fewest) for one in values}
+        different = {id(sums[added]): sums[added] for _, added in values}
+        cut = {place: _grouped_keys(units, starts, adds, fewest) for place, adds in different.items()}
+        keys = {one: cut[id(sums[one[1]])] for one in values}
         met = {added: sums[added] > 0 for added in asked}
         people = {added: whole if found.all() else distinct(units[found]) for added, found in met.items()}
         least = {added: smallest(starts, found) for added, found in met.items()}
@@ -276,7 +280,9 @@ class Evaluating:
         hashes = [hashed(found[f"h{i}"]) for i in range(len(variants))]
         groups = numbered(found["k"]) if "k" in found else None
         rows = RowSums.of(units, groups)
-        sums = {added: rows.added(added_by(added.of, columns[added.tree])) for added in values}
+        adds = {added: added_by(added.of, columns[added.tree]) for added in values}
+        ones = rows.added(None)
+        sums = {added: ones if found is None else rows.added(found) for added, found in adds.items()}
         return Grouped(rows.units, rows.groups, sums, [rows.added(one) for one in hashes])
 
     def _run(self, query: Node) -> tuple[Places, Found]:

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -98,7 +99,7 @@ class Guarding:
         self._last = self._forgotten = self._late = 0
         self._known_to_pass: OrderedDict[Hashable, Judged] = sample.passed
 
-    @property
+    @cached_property
     def policy(self) -> Policy:
         return Policy(self._schema.guard.k, self._sample.scale, self._sample.source, blocks(self._schema.guard))
 
