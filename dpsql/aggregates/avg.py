@@ -35,7 +35,7 @@ from dpsql.aggregates.base import (
 )
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.ends import ConfidenceBounds
-from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, filtered
+from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, numbers_and_sums
 from dpsql.aggregates.telling import Say, clamped, where
 from dpsql.aggregates.term import Term
 from dpsql.core.columns import Column, combined, whole
@@ -75,17 +75,11 @@ class Pair(StatisticDefaults):
         return self.term.steps(names[0])
 
     def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        kept, pair = self._read(names)
+        kept, (pair,) = numbers_and_sums(self.terms, self.counted, names)
         return (*pair, counting(kept)) if self.with_rows else pair
 
-    def _read(self, names: Sequence[Node]) -> tuple[Node | None, tuple[Node, Node]]:
-        """The condition of the rows, where there is one, and the number and the sum of the values."""
-        read = len(self.inputs)
-        kept = filtered(names[1:read])
-        return kept, self.term.count_and_total(names[0], iter(names[read:]), kept)
-
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
-        kept, (n, total) = self._read(names)
+        kept, ((n, total),) = numbers_and_sums(self.terms, self.counted, names)
         if not self.with_rows:
             clamped = clamped_total(self.term, TOTAL, ROWS, CUT)
             return UnitSums(n, (("total", total),), (CUT, clamped), (ROWS, TOTAL))

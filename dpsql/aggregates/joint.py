@@ -41,7 +41,7 @@ from dpsql.aggregates.base import CUT, ROWS, Estimate, Limits, Sensitivity, Stat
 from dpsql.aggregates.count import Rows, counted_rows, counting
 from dpsql.aggregates.forms import CountOfForm, Form
 from dpsql.aggregates.record import value_key
-from dpsql.aggregates.sum import Total, clamped_total, filtered
+from dpsql.aggregates.sum import Total, clamped_total, numbers_and_sums
 from dpsql.aggregates.telling import Say, clamped, where
 from dpsql.aggregates.term import Term
 from dpsql.core.columns import combined
@@ -188,16 +188,11 @@ class Joint(StatisticDefaults):
         return tuple(tree for b, name in zip(self.blocks, names, strict=False) for tree in b.term.steps(name))
 
     def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        kept, pairs = self._read(names)
+        kept, pairs = numbers_and_sums(self.terms, self.counted, names)
         return (counting(kept), *(tree for pair in pairs for tree in pair))
 
-    def _read(self, names: Sequence[Node]) -> tuple[Node | None, list[tuple[Node, Node]]]:
-        """The condition of the rows, where there is one, and of each value its number and its sum."""
-        kept, steps = filtered(names[len(self.blocks) : len(self.inputs)]), iter(names[len(self.inputs) :])
-        return kept, [b.term.count_and_total(x, steps, kept) for b, x in zip(self.blocks, names, strict=False)]
-
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
-        kept, pairs = self._read(names)
+        kept, pairs = numbers_and_sums(self.terms, self.counted, names)
         inner = [(f"{name}{i}_", tree) for i, pair in enumerate(pairs) for name, tree in zip("nt", pair, strict=True)]
         outer: list[Node] = [CUT]
         for block, (n, _), (total, _) in zip(self.blocks, inner[::2], inner[1::2], strict=True):

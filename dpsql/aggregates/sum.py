@@ -86,6 +86,18 @@ def filtered(names: Sequence[Node]) -> Node | None:
     return names[0] if names else None
 
 
+def numbers_and_sums(
+    terms: Sequence[Term], counted: Scalar | None, names: Sequence[Node]
+) -> tuple[Node | None, list[tuple[Node, Node]]]:
+    """The condition of the rows, where there is one, and of each value its number and its sum.
+
+    names  of the values, of the condition, then of the steps between
+    """
+    read = len(terms) + (counted is not None)
+    kept, steps = filtered(names[len(terms) : read]), iter(names[read:])
+    return kept, [term.count_and_total(x, steps, kept) for term, x in zip(terms, names, strict=False)]
+
+
 def clamped_total(term: Term, total: Node, n: Node, cut: Node) -> Node:
     """A unit's total after its n rows are cut to `cut`: scaled first, then clamped to the bounds of `cut` rows.
 
