@@ -68,10 +68,10 @@ def check_bounds(given: Given) -> None:
     """Raise 106 and 201 for a value that an aggregate does not take, and for one without bounds."""
     value, words = given.value, given.word
     if value.sqltype.is_boolean and not given.record.booleans:
-        hint = f"write {words}(CAST({given.shown[:60]} AS INTEGER))"
+        hint = f"write {words}(CAST({given.shown()[:60]} AS INTEGER))"
         raise error(106, f"{words} needs a number, not BOOLEAN", hint=hint)
     if value.sqltype.is_counted and not given.record.temporal:
-        inside = given.shown[:60]
+        inside = given.shown()[:60]
         number = f"HOUR({inside})" if value.sqltype == TIME else f"date_diff('day', DATE '2000-01-01', {inside})"
         hint = f"write {words}({number})"
         raise error(106, f"{words} needs a number, not {value.sqltype}", hint=hint)
@@ -82,7 +82,7 @@ def check_bounds(given: Given) -> None:
 
 def without_bounds(given: Given, value: Scalar) -> Error:
     """Name the columns to declare bounds for, and the call that brings its own."""
-    shown = given.shown if len(given.shown) <= 80 else "..."
+    shown = given.shown() if len(given.shown()) <= 80 else "..."
     message = f"{given.word}({shown}) has no bounds, so one person could change it without limit"
     if value.is_identifying:
         return error(201, message, hint="count people instead: COUNT(*)")

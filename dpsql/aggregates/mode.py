@@ -180,7 +180,7 @@ def _several(given: Given) -> Built:
 
 def _listed(given: Given) -> Scalar:
     """A value of a declared list."""
-    value, words = given.value, given.shown[:60]
+    value, words = given.value, given.shown()[:60]
     if value.is_identifying:
         raise error(302, f"{given.word}() would show an identifier", hint="ask for what people share")
     whole = (value.integral or value.sqltype == DATE) and integers(value.domain) is not None

@@ -48,14 +48,14 @@ class Given:
     """A call of an aggregate.
 
     word       what errors call it
-    shown      its value, as it is written
+    shown      writes its value as it stands, for messages
     constants  the arguments after its value
     named      those with a name
     """
 
     record: Record
     word: str
-    shown: str
+    shown: Callable[[], str]
     value: Scalar
     constants: tuple[Constant, ...]
     named: Mapping[str, Constant]

@@ -65,14 +65,14 @@ SPELLINGS: dict[str, Callable[..., exp.Expression]] = {
 Found = TypeVar("Found", bound=exp.Expression)
 _PLAIN = frozenset((str, bool, type(None)))
 """Types of the parts of a node that are none."""
-_LEAVES = frozenset((exp.Identifier, exp.Literal, exp.Boolean, exp.Null))
+LEAVES = frozenset((exp.Identifier, exp.Literal, exp.Boolean, exp.Null))
 """Nodes that have no others below: about half of a tree."""
 
 
 def children(node: exp.Expression) -> list[exp.Expression]:
     """The nodes directly below a node, in order."""
     found: list[exp.Expression] = []
-    if type(node) in _LEAVES:
+    if type(node) in LEAVES:
         return found
     for value in node.args.values():
         kind = type(value)
@@ -81,6 +81,15 @@ def children(node: exp.Expression) -> list[exp.Expression]:
         elif kind not in _PLAIN and isinstance(value, exp.Expression):
             found.append(value)
     return found
+
+
+def from_the_top(tree: exp.Expression) -> Iterator[exp.Expression]:
+    """A node and all below it, a node before what is below it."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(children(node))
 
 
 def every(tree: exp.Expression, *kinds: type[Found]) -> list[Found]:
@@ -97,7 +106,7 @@ def every(tree: exp.Expression, *kinds: type[Found]) -> list[Found]:
 def _listed(tree: exp.Expression) -> list[exp.Expression]:
     found: list[exp.Expression] = [tree]
     for node in found:
-        if type(node) in _LEAVES:
+        if type(node) in LEAVES:
             continue
         # as in `children`, without a list for each node
         for value in node.args.values():

@@ -17,7 +17,7 @@ from dpsql.aggregates.registry import BY_SPELLING, RECORDS, called
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span, span_of
-from dpsql.planner.calls import BY_PLAIN_NAME, around, is_unnest
+from dpsql.planner.calls import BY_PLAIN_NAME, LEAVES, around, from_the_top, is_unnest
 from dpsql.planner.constructs import FUNCTIONS, LEAVE_OUT, LISTED, PARTS, SPELLINGS, construct
 from dpsql.schema.model import RESERVED
 
@@ -127,32 +127,48 @@ _QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQu
 def check_nodes(tree: exp.Expression) -> None:
     """Refuse (102, 103) the first node, or part of a node, that the grammar does not have; and names of dpsql's own (105)."""
     names: dict[str, str] = {}
-    for node in tree.walk(bfs=False):
-        assert isinstance(node, exp.Expression)
+    for node in from_the_top(tree):
         check()
+        kind = type(node)
         if isinstance(node, exp.Identifier):
             _check_name(node, names)
-        if isinstance(node, exp.Select):
+        elif isinstance(node, exp.Select):
             _check_select(node)
-        parts = ALLOWED.get(type(node))
-        if parts is None or (isinstance(node, exp.All) and not isinstance(node.this.unnest(), exp.Array)):
-            raise unsupported(node)
-        if isinstance(node, exp.Lateral) and not isinstance(node.this, exp.Subquery):
+        parts = ALLOWED.get(kind)
+        # whoever looks through a tree expects nothing below a leaf
+        if parts is None or (kind in LEAVES and isinstance(node.args.get("this"), exp.Expression)):
             raise unsupported(node)
         for name, value in node.args.items():
             if value and name not in parts and name not in _HARMLESS:
                 raise _unsupported_part(node, name, value)
-        if isinstance(node, exp.Anonymous) and str(node.this).lower() not in ALLOWED_NAMES:
-            raise unsupported(node)
-        if isinstance(node, exp.Array) and not isinstance(around(node), (*_QUANTILES, exp.Any, exp.All)):
-            raise unsupported(node)
-        if isinstance(node, exp.Table) and not (isinstance(node.this, exp.Identifier) or is_unnest(node.this)):
-            raise error(
-                103,
-                "a function in FROM could read a file, a setting or the catalog",
-                hint="name a declared table",
-                span=span_of(node),
-            )
+        if kind in _CHECKED:
+            _check_kind(node)
+
+
+_CHECKED = frozenset((exp.All, exp.Lateral, exp.Anonymous, exp.Array, exp.Table))
+
+
+def _check_kind(node: exp.Expression) -> None:
+    """Refuse nodes that may not stand everywhere, or not over everything."""
+    if isinstance(node, exp.All):
+        refused = not isinstance(node.this.unnest(), exp.Array)
+    elif isinstance(node, exp.Lateral):
+        refused = not isinstance(node.this, exp.Subquery)
+    elif isinstance(node, exp.Anonymous):
+        refused = str(node.this).lower() not in ALLOWED_NAMES
+    elif isinstance(node, exp.Array):
+        refused = not isinstance(around(node), (*_QUANTILES, exp.Any, exp.All))
+    else:
+        refused = False
+    if refused:
+        raise unsupported(node)
+    if isinstance(node, exp.Table) and not (isinstance(node.this, exp.Identifier) or is_unnest(node.this)):
+        raise error(
+            103,
+            "a function in FROM could read a file, a setting or the catalog",
+            hint="name a declared table",
+            span=span_of(node),
+        )
 
 
 def _check_select(select: exp.Select) -> None:

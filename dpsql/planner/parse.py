@@ -16,7 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
-from dpsql.planner.calls import check_calls, every, hidden, meant, respelt, restored, with_tops
+from dpsql.planner.calls import check_calls, every, hidden, meant, respelt, restored, unchanged, with_tops
 from dpsql.planner.cube_terms import CubeTerms, NamedCube, Synthetic, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes, check_number
 from dpsql.planner.model_terms import DropModel, ModelTerms, asked_columns, read_drop, read_model
@@ -224,9 +224,10 @@ def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping
     tree = _tree(sql, numbered(topped))
     own = respelt(tree) or len(tokens) < len(written) or any(t.token_type == TokenType.TOP for t in topped)
     check_nodes(tree)
-    own = own or bool(every(tree, exp.Placeholder, exp.Parameter, exp.PropertyEQ))
+    with unchanged(tree):
+        own = own or bool(every(tree, exp.Placeholder, exp.Parameter, exp.PropertyEQ))
+        timed = names_the_moment(tree)
     plain = None if own else sql[written[0].start : written[-1].end + 1]
-    timed = names_the_moment(tree)
     bound = bind(tree, parameters, now)
     check_calls(bound)
     return Query(sql, bound, options, plain, timed)
@@ -373,9 +374,11 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     assert isinstance(tree, exp.Expression)
     while isinstance(tree, exp.Subquery) and {name for name, value in tree.args.items() if value} == {"this"}:
         tree = tree.this
-    restored(tree)
-    _keep_words(tree, sql)
-    for node in every(tree, exp.Fetch, exp.ApproxDistinct, exp.ApproxTopK):
+    with unchanged(tree):  # but for names, and the texts of paths
+        restored(tree)
+        _keep_words(tree, sql)
+        others = every(tree, exp.Fetch, exp.ApproxDistinct, exp.ApproxTopK)
+    for node in others:
         other = meant(node)
         if other is not None:
             other.meta.update(node.meta)

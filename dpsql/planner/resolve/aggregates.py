@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -176,15 +177,15 @@ class Collector:
     def _value(self, node: exp.Expression, record: Record, argument: exp.Expression) -> Scalar:
         words = name_of(node).removesuffix("()")
         check_plain(argument, words, record.example if record.takes == 2 else "")
-        value, text = scalar(argument, self.scope), argument.sql(dialect="duckdb")
+        value, shown = scalar(argument, self.scope), partial(argument.sql, dialect="duckdb")
         if record.inside:
             bounds = finite_hull(value)
             plain = value.is_identifying or not (value.sqltype.is_number or value.is_null)
             if not plain:
                 value = scalar(exp.Anonymous(this=record.inside, expressions=[argument.copy()]), self.scope)
             if not plain and finite_hull(value) is None:
-                raise _above_zero(words, text[:60], bounds)
-        check_bounds(Given(record, words, text, value, (), {}))
+                raise _above_zero(words, shown()[:60], bounds)
+        check_bounds(Given(record, words, shown, value, (), {}))
         return value
 
 

@@ -13,7 +13,7 @@ from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import NULL_TYPE, Scalar
 from dpsql.plan.resolved import Block, GroupKey
 from dpsql.plan.tables import ROW_NUMBER
-from dpsql.planner.calls import every, function_of
+from dpsql.planner.calls import copied, every, function_of
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.aggregates import Collector
@@ -23,8 +23,9 @@ from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
 from dpsql.planner.resolve.key_lists import check_value_list, is_listed, key_lists, leaves_out_empty
 from dpsql.planner.resolve.nobody import NAME, over_nobody, ruled_out, without_decided
 from dpsql.planner.resolve.rows_of_people import bare_columns, rows_of_people
-from dpsql.planner.resolve.scalars import scalar
+from dpsql.planner.resolve.scalars import NO_KEYS, scalar
 from dpsql.planner.resolve.scope import Scope
+from dpsql.planner.resolve.sources import beside_sources
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import all_of, is_query, output_name, parts_of, unaliased, where_parts
 from dpsql.planner.resolve.text_extremes import TextExtremes
@@ -41,7 +42,10 @@ PENDING = "\0release"
 
 @dataclass(slots=True)
 class _Rewriter:
-    """Turns the SELECT list, HAVING, QUALIFY and ORDER BY into expressions over the released table."""
+    """Turns the SELECT list, HAVING, QUALIFY and ORDER BY into expressions over the released table.
+
+    nested  whether any query stands inside an expression of the SELECT
+    """
 
     statement: Statement
     env: Env
@@ -50,9 +54,13 @@ class _Rewriter:
     collector: Collector
     texts: TextExtremes
     aliases: dict[str, exp.Expression]
-    shown: list[exp.Expression]
+    select: exp.Select
+    nested: bool = False
     open_aliases: set[str] = field(default_factory=set)
     expanded: int = 0
+
+    def __post_init__(self) -> None:
+        self.nested = any(map(is_query, beside_sources(self.select)))
 
     def rewrite(self, node: exp.Expression) -> exp.Expression:
         """`node` with each aggregate and each group key replaced by its released column. Raises 305 for a bare column."""
@@ -85,18 +93,14 @@ class _Rewriter:
 
     def _query(self, node: exp.Expression) -> exp.Expression:
         """A query beside the released values: its rows must be public."""
-        copy = type(node)(
-            **{
-                name: self._rewritten(v) if name == "this" and node.args.get("query") else v
-                for name, v in node.args.items()
-            }
-        )
-        part = "query" if node.args.get("query") else "this"
+        args, part = dict(node.args), "query" if node.args.get("query") else "this"
+        if part == "query":
+            args["this"] = self._rewritten(node.this)
         found = self.statement.query(node.args[part], self.env.inside(None))
         if isinstance(found, Private):
             raise rows_of_people(found, node)
-        copy.set(part, found.tree if part == "this" else exp.Subquery(this=found.tree))
-        return copy
+        args[part] = found.tree if part == "this" else exp.Subquery(this=found.tree)
+        return type(node)(**args)
 
     def _rewritten(self, value: object) -> object:
         if isinstance(value, list):
@@ -105,12 +109,10 @@ class _Rewriter:
 
     def _key(self, node: exp.Expression) -> GroupKey | None:
         """The group key that a node is another spelling of."""
-        if not self.keys or isinstance(
-            node, exp.Literal | exp.Null | exp.Boolean | exp.Identifier | exp.DataType | exp.Var
-        ):
+        if not self.keys or isinstance(node, NO_KEYS):
             return None
         # A query that was not met as a key before is none: to resolve it here would leave its tables behind.
-        if any(is_query(part) and not self.scope.has_answered(part) for part in parts_of(node)):
+        if self.nested and any(is_query(part) and not self.scope.has_answered(part) for part in parts_of(node)):
             return None
         try:
             return self.keys.get(scalar(node, self.scope).tree)
@@ -139,7 +141,8 @@ class _Rewriter:
             again = column.is_null and column.sqltype != NULL_TYPE
             shown = Cast(column.tree, column.sqltype, tries=False) if again else column.tree
             return exp.maybe_parse(printed(shown), dialect=DUCKDB)
-        raise bare_columns(node, column, [p for p in self.shown if self._key(unaliased(p)) is None], self.scope)
+        beside = [p for p in self.select.expressions if self._key(unaliased(p)) is None]
+        raise bare_columns(node, column, beside, self.scope)
 
 
 def _released(name: str) -> exp.Column:
@@ -155,7 +158,7 @@ def release(
     found = key_lists(statement, select, keys, relation, env)
     keys, lists = list(found.keys), found.lists
     texts, by_tree = TextExtremes(scope), {key.scalar.tree: key for key in keys}
-    rewriter = _Rewriter(statement, env, scope, by_tree, collector, texts, dict(scope.aliases), select.expressions)
+    rewriter = _Rewriter(statement, env, scope, by_tree, collector, texts, dict(scope.aliases), select)
     listed = {i for one in lists for i in one.keys} | {i for i, key in enumerate(keys) if is_listed(key.scalar)}
     having = select.args.get("having")
     # keys that are selected privately need a count of people, and so may be all that COUNT(*) > 0 is written for
@@ -358,14 +361,12 @@ def traced(tree: exp.Expression, name: str) -> bool:
 
 def _named(projection: exp.Expression, rewriter: _Rewriter) -> exp.Expression:
     if isinstance(projection, exp.Alias):
-        return exp.Alias(this=rewriter.rewrite(projection.this), alias=projection.args["alias"].copy())
+        return exp.Alias(this=rewriter.rewrite(projection.this), alias=copied(projection.args["alias"]))
     return rewriter.rewrite(projection)
 
 
 def _direct(projection: exp.Expression, name: str) -> tuple[str, str] | None:
-    node = unaliased(projection)
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = unaliased(projection).unnest()
     return (name, node.name) if isinstance(node, exp.Column) and node.table == name else None
 
 
@@ -393,7 +394,7 @@ def _ordered(node: exp.Expression, rewriter: _Rewriter) -> exp.Expression:
     inner = node.this
     keeps = isinstance(inner, exp.Literal | exp.Var)
     keeps = keeps or (isinstance(inner, exp.Column) and not inner.table and inner.name.lower() in rewriter.aliases)
-    copy = node.copy()
+    copy = copied(node)
     if not keeps:
         copy.set("this", rewriter.rewrite(inner))
     return copy

@@ -4,6 +4,7 @@ What may stand inside an aggregate, and the constants beside it."""
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -73,12 +74,12 @@ def _build(node: exp.Expression, scope: Scope, build: Build) -> Scalar:
     return builder_of(node)(node, build)
 
 
-_NO_KEYS = (exp.Literal, exp.Null, exp.Boolean, exp.Identifier, exp.DataType, exp.Var)
+NO_KEYS = (exp.Literal, exp.Null, exp.Boolean, exp.Identifier, exp.DataType, exp.Var)
 
 
 def _group_key(node: exp.Expression, scope: Scope) -> Scalar | None:
     """Inside GROUP BY: the key column that a node is another spelling of."""
-    if scope.grouped is None or isinstance(node, _NO_KEYS):
+    if scope.grouped is None or isinstance(node, NO_KEYS):
         return None
     inner, keys = scope.grouped
     try:
@@ -184,7 +185,7 @@ def given(record: Record, node: exp.Expression, scope: Scope) -> Given:
     return Given(
         record,
         word,
-        argument.sql(dialect="duckdb"),
+        partial(argument.sql, dialect="duckdb"),
         scalar(argument, scope),
         constants,
         {name: _constant(part, scope) for name, part in named.items()},

@@ -64,6 +64,14 @@ class Scope:
     open_aliases: set[str] = field(default_factory=set)
     answered: dict[str, Scalar] = field(default_factory=dict)
     built: dict[int, tuple[exp.Expression, Scalar]] = field(default_factory=dict, init=False)
+    _sources: dict[str, list[str]] = field(default_factory=dict, init=False)
+
+    def sources(self, name: str) -> list[str]:
+        """The sources that have a column of a name, in lower case."""
+        if not self._sources:
+            for source, column in self.columns:
+                self._sources.setdefault(column, []).append(source)
+        return self._sources.get(name, [])
 
     def column(self, node: exp.Column) -> Scalar | None:
         """The column that a node names; None where there is none. Raises 105 for a table or a name that is not clear."""
@@ -77,14 +85,14 @@ class Scope:
     def _own(self, node: exp.Column) -> Scalar | None:
         name, source = node.name.lower(), node.table.lower()
         if source:
-            if source not in {place[0] for place in self.columns} and self.outer is None:
+            if (source, name) not in self.columns and self.outer is None and source not in {p[0] for p in self.columns}:
                 raise self._no_table(node)
             return self.columns.get((source, name))
         if name in self.merged:
             return self.merged[name]
-        found = [s for (where, column), s in self.columns.items() if column == name and where not in self.hidden]
+        places = self.sources(name)
+        found = [self.columns[place, name] for place in places if place not in self.hidden]
         if len(found) > 1:
-            places = [place[0] for place in self.columns if place[1] == name]
             raise error(
                 105,
                 f"{node.name} is a column of {' and of '.join(places)}",

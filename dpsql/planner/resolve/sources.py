@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.planner.calls import every, is_unnest
+from dpsql.planner.calls import copied, every, is_unnest
 from dpsql.planner.resolve.catalog import CATALOG, CATALOG_TABLES, no_table
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, parts_of
@@ -144,7 +144,7 @@ def _with_query(statement: Statement, cte: Cte) -> Private | Public:
     own."""
     if cte.public is not None:
         return cte.public
-    found = statement.query(cte.node.copy(), cte.env)
+    found = statement.query(copied(cte.node), cte.env)
     if isinstance(found, Public):
         cte.public = found
     return found
@@ -176,6 +176,12 @@ def items(select: exp.Select) -> Iterator[exp.Expression]:
         yield clause.this
     for join in select.args.get("joins") or ():
         yield join.this
+
+
+def beside_sources(select: exp.Select) -> Iterator[exp.Expression]:
+    """The parts of a SELECT that are its own, without it and the items of FROM."""
+    read = {id(select), *map(id, items(select))}
+    return (part for part in parts_of(select) if id(part) not in read)
 
 
 def relation(statement: Statement, found: Source) -> Relation:

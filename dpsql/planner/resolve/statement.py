@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -105,6 +105,7 @@ class Statement:
     written  how many syntax nodes the statement has
     notes    what the reader of the answer has to know, by the declarations alone
     query    resolves a query node; it is set where the resolver is put together
+    asked    the place of each block by what it asks
     glanced  what was looked at before it is read: (node, WITH queries, source) by the ids of the first two, which stay alive here
     """
 
@@ -116,6 +117,7 @@ class Statement:
     written: int = 0
     query: Callable[[exp.Expression, Env], Query] = field(init=False)
     blocks: list[Block] = field(default_factory=list)
+    asked: dict[str, int] = field(default_factory=dict)
     bounds: list[InputTable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
@@ -141,12 +143,12 @@ class Statement:
 
     def release(self, block: Block) -> str:
         """The name of a block: of an equal one, if the statement has it already (rule 33), whatever its tables are called."""
-        asked = _asked(block) if self.blocks else ""
-        for i, known in enumerate(self.blocks):
-            check()
-            if _asked(known) == asked:
-                self.blocks[i] = replace(known, present=known.present or block.present)
-                return known.name
+        asked = _asked(block)
+        at = self.asked.setdefault(asked, len(self.blocks))
+        if at < len(self.blocks):
+            known = self.blocks[at]
+            self.blocks[at] = replace(known, present=known.present or block.present)
+            return known.name
         taken = {known.name for known in self.blocks}
         free = (f"release_{i}" for i in itertools.count(len(self.blocks)))
         name = next(one for one in free if one not in taken and self.schema.table(one) is None)
@@ -310,7 +312,15 @@ def total_text(tree: exp.Expression) -> str:
     Casts and integer division give NULL where the engine would raise, for the price is paid by then; a ratio over a noisy zero is NULL
     as well, not inf: it says nothing.
     """
-    return DUCKDB.generate(copied(tree).transform(_total, copy=False), copy=False, comments=False)
+    made = copied(tree)
+    # what is inside is made total before what is around it, which may copy it
+    for node in reversed(every(made, exp.Expression)):
+        other = _total(node)
+        if node is made:
+            made = other
+        elif other is not node:
+            node.replace(other)
+    return DUCKDB.generate(made, copy=False, comments=False)
 
 
 def _total(node: exp.Expression) -> exp.Expression:
@@ -321,10 +331,18 @@ def _total(node: exp.Expression) -> exp.Expression:
     record = record_of(node)
     if record is not None and record.largest < math.inf:
         _within(node, record.largest)
+    return exp.Try(this=copied(node)) if _is_tried(node) and not any(map(_is_tried, _above(node))) else node
+
+
+def _is_tried(node: exp.Expression) -> bool:
     function = function_of(node)
-    if function is not None and function.tried and node.find(exp.AggFunc, exp.Window) is None:
-        return exp.Try(this=node.copy())
-    return node
+    return function is not None and function.tried and node.find(exp.AggFunc, exp.Window) is None
+
+
+def _above(node: exp.Expression) -> Iterator[exp.Expression]:
+    while isinstance(node.parent, exp.Expression):
+        node = node.parent
+        yield node
 
 
 def _is_another_number(node: exp.Expression) -> bool:
@@ -335,7 +353,7 @@ def _is_another_number(node: exp.Expression) -> bool:
 def _within(node: exp.Expression, largest: float) -> None:
     """Leave out of an aggregate what its engine's own form raises on: its powers are beyond DOUBLE."""
     value = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
-    size = exp.Abs(this=exp.Cast(this=value.copy(), to=exp.DataType.build("DOUBLE")))
+    size = exp.Abs(this=exp.TryCast(this=value.copy(), to=exp.DataType.build("DOUBLE")))
     fits = exp.LTE(this=size, expression=exp.Literal.number(f"{largest:g}"))
     kept = exp.Case(ifs=[exp.If(this=fits, true=value.copy())])
     node.set(*("expressions", [kept]) if isinstance(node, exp.Anonymous) else ("this", kept))

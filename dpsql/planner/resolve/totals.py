@@ -11,6 +11,7 @@ from dpsql.aggregates.record import Aggregate
 from dpsql.core.domains import hull
 from dpsql.plan.resolved import Block
 from dpsql.plan.tables import ROW_NUMBER, redrawn_table
+from dpsql.planner.calls import copied
 from dpsql.planner.resolve.grouping_sets import GROUPED
 from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
 
@@ -126,7 +127,7 @@ def _numbered(tree: exp.Select, inner: exp.Select, release: str) -> None:
 
 def _shown(value: exp.Expression, release: str, names: dict[str, str]) -> tuple[str | None, exp.Expression | None]:
     """The released column whose sum a column shows as it is; else its expression over a redrawn table, where it has one."""
-    moved: exp.Expression = value.copy()
+    moved: exp.Expression = copied(value)
     for part in list(moved.find_all(exp.AggFunc, exp.Anonymous)):
         column = part.this if isinstance(part, exp.Sum) else None
         if isinstance(column, exp.Column) and column.table == GROUPED and column.name in names:
