@@ -11,7 +11,7 @@ import pytest
 from dpsql.core.sqltypes import DOUBLE, VARCHAR
 from dpsql.expressions import scalar as scalars
 from dpsql.expressions.scalar import Scalar
-from dpsql.planner.resolve import joined as joining
+from dpsql.planner.resolve import not_joined
 from dpsql.relations import declared
 from dpsql.schema import checks, paths
 from dpsql.schema.model import Reference, Schema, Table
@@ -54,7 +54,7 @@ def names_are_compared(patch: Patch) -> None:
         return bool({(k.table, k.columns) for k in one.held} & {(k.table, k.columns) for k in other.held})
 
     patch.setattr(checks, "disagreements", lambda schema: iter(()))
-    for module in (scalars, joining):
+    for module in (scalars, not_joined):
         patch.setattr(module, "same_key", same_name)
 
 

@@ -27,6 +27,8 @@ STATEMENTS = [
     "SELECT part, COUNT(*) FROM (SELECT NTILE(2) OVER (ORDER BY cost DESC) AS part FROM visit WHERE year > 1) GROUP BY part",
     "SELECT part, COUNT(*), SUM(age) FROM (SELECT age, NTILE(3) OVER (PARTITION BY site ORDER BY age) AS part FROM patient) "
     "GROUP BY part",
+    "SELECT part, COUNT(*), SUM(cost) FROM (SELECT cost, NTILE(2) OVER (PARTITION BY site ORDER BY cost) AS part FROM patient p, visit "
+    "v WHERE p.patient_id = v.patient_id) GROUP BY part",
     "SELECT AVG(age) FROM (SELECT age FROM patient QUALIFY NTILE(4) OVER (ORDER BY age) IN (1, 4))",
 ]
 

@@ -48,6 +48,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
         "GROUP BY site, part HAVING SUM(age) > 0",
         "SELECT part, SUM(age) FROM (SELECT age, NTILE(2) OVER (PARTITION BY site ORDER BY age DESC) AS part FROM patient) "
         "GROUP BY part HAVING SUM(age) > 0",
+        "SELECT part, SUM(age) FROM (SELECT age, NTILE(3) OVER (PARTITION BY 1, NULL ORDER BY age) AS part FROM patient) GROUP BY part",
+        "SELECT part, SUM(age) FROM (SELECT age, NTILE(3) OVER (ORDER BY age) AS part FROM patient QUALIFY part > 1) GROUP BY part "
+        "HAVING SUM(age) > 0",
+        "SELECT part, SUM(age) FROM (SELECT age, NTILE(3) OVER (PARTITION BY site, 1 ORDER BY age) AS part FROM patient p, visit v "
+        "WHERE p.patient_id = v.patient_id QUALIFY part > 1) GROUP BY part HAVING SUM(age) > 0",
+        "SELECT a, b, COUNT(*) FROM (SELECT NTILE(2) OVER (PARTITION BY site ORDER BY age) AS a, NTILE(3) OVER (PARTITION BY site "
+        "ORDER BY cost) AS b FROM patient p, visit v WHERE p.patient_id = v.patient_id AND age > (SELECT MIN(year) FROM visit o "
+        "WHERE o.patient_id = p.patient_id)) GROUP BY a, b HAVING COUNT(*) > 0",
         "SELECT part, SUM(n) FROM (SELECT n, NTILE(2) OVER (ORDER BY m) AS part FROM "
         "(SELECT patient_id, COUNT(*) AS n, MAX(cost) AS m FROM visit GROUP BY patient_id)) GROUP BY part",
     ],

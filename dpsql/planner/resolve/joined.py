@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dpsql.core.errors import Error, error
+from dpsql.core.errors import error
 from dpsql.core.spans import Span, span_of
 from dpsql.expressions.conditional import coalesce
 from dpsql.expressions.conversion import unconverted
 from dpsql.expressions.logic import compare
-from dpsql.expressions.scalar import Scalar, same_key, same_parts
+from dpsql.expressions.scalar import Scalar
 from dpsql.planner.resolve.implied import implied
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Nested, Scope, scope_of
@@ -23,7 +23,6 @@ from dpsql.relations import joins
 from dpsql.relations.joins import Equality, equates_units, inner_join, meets_few, public_equality
 from dpsql.relations.periods import narrowed
 from dpsql.relations.relations import Relation, bare, derived
-from dpsql.schema.paths import HeldKey
 from dpsql.sql.nodes import Node
 
 
@@ -47,6 +46,8 @@ def connect(
             known += more
             continue
         if part is None:
+            from dpsql.planner.resolve.not_joined import not_joined
+
             raise not_joined(joined, waiting[0], span, clause)
         equalities = equalities_between(joined, part, known)
         used |= {c.tree for c in known if _is_one_of(c, equalities)}
@@ -108,73 +109,6 @@ def columns_of(relation: Relation) -> set[Node]:
 
 def reads_only(scalar: Scalar, relation: Relation) -> bool:
     return _within(scalar, columns_of(relation))
-
-
-def not_joined(left: Relation, right: Relation, span: Span | None, clause: str = "ON") -> Error:
-    """402, naming the equality that is missing."""
-    if left.unit is not None and left.unit.column is None and right.is_private:
-        return error(
-            402,
-            "each row is its own unit, so rows of people cannot be joined with each other",
-            hint="ask about one private table at a time",
-            span=span,
-        )
-    names = " and ".join(sorted({name for part in (left, right) for name in part.sources()})[:4])
-    wanted = _private_key(left, right, clause) if right.is_private else _public_key(left, right)
-    what = (
-        f"the join of {names} does not equate their privacy units{_whose(left, right)}"
-        if right.is_private
-        else f"the join of {names} is not on a unique key of {', '.join(right.sources())}"
-    )
-    return error(402, what, hint=wanted, span=span)
-
-
-def _whose(left: Relation, right: Relation) -> str:
-    """By which columns the rows of both sides belong to people, where those have not the same name."""
-    units = [
-        part.unit.column.origin for part in (left, right) if part.unit is not None and part.unit.column is not None
-    ]
-    (mine, one), (theirs, other) = (unit.rpartition(".")[::2] for unit in (units if all(units) else ["", ""]))
-    if one == other:
-        return ""
-    return f": rows of {mine} belong to people by {mine}.{one}, rows of {theirs} by {theirs}.{other}"
-
-
-def _private_key(left: Relation, right: Relation, clause: str) -> str:
-    for mine in left.columns:
-        for theirs in right.columns:
-            if same_key(mine.scalar, theirs.scalar):
-                return f"add {mine.source}.{mine.name} = {theirs.source}.{theirs.name} as an AND part of {clause}"
-    if (parts := _key_parts(left, right)) is not None:
-        return f"add {parts} as AND parts of {clause}"
-    return "keep the privacy unit among the columns of both sides, and equate it"
-
-
-def _key_parts(left: Relation, right: Relation) -> str | None:
-    """The equalities of a private key of several columns that both sides hold, each of one row."""
-    equal: dict[tuple[HeldKey, str, str], dict[str, str]] = {}
-    for mine in left.columns:
-        for theirs in right.columns:
-            for one, other in same_parts(mine.scalar, theirs.scalar):
-                found = equal.setdefault((one.key, one.row, other.row), {})
-                found[one.column] = f"{mine.source}.{mine.name} = {theirs.source}.{theirs.name}"
-                if len(found) == len(one.key.columns):
-                    return " AND ".join(found.values())
-    return None
-
-
-def _public_key(left: Relation, right: Relation) -> str:
-    keys = sorted((tuple(c for c in right.columns if c.scalar.tree in unique) for unique in right.unique), key=len)
-    if not keys and not any(column.scalar.origin for column in right.columns):
-        return f"write GROUP BY in {right.columns[0].source}, and join it on what it is grouped by"
-    if not keys:
-        return "declare a key for the public table, or aggregate each by itself"
-    parts = []
-    for theirs in keys[0]:
-        mine = next((c for c in left.columns if c.name.lower() == theirs.name.lower()), None)
-        shown = f"{mine.source}.{mine.name}" if mine is not None else "..."
-        parts.append(f"{shown} = {theirs.source}.{theirs.name}")
-    return f"write ON {' AND '.join(parts)}"
 
 
 @dataclass(slots=True)
@@ -332,6 +266,8 @@ def _outer(
     first, second = (right, left) if side == "RIGHT" else (left, right)
     equalities = equalities_between(first, second, conditions)
     if not can_join(first, second, equalities):
+        from dpsql.planner.resolve.not_joined import not_joined
+
         raise not_joined(first, second, span)
     equated = {frozenset({e.left.tree, e.right.tree}) for e in equalities}
     residual = [c for c in conditions if frozenset(a.tree for a in c.args) not in equated or c.function != "="]

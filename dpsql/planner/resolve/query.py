@@ -33,6 +33,7 @@ from dpsql.planner.resolve.sources import Source, glance, items, public_values, 
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Query, Statement
 from dpsql.planner.resolve.subqueries import Subqueries
 from dpsql.planner.resolve.syntax import (
+    aliases_of,
     check_no_unnest,
     of_many,
     parts_of,
@@ -180,20 +181,29 @@ def _union(statement: Statement, node: exp.Union, first: Private, second: Privat
     return Private(statement.distinct(united, node), node)
 
 
-def private_select(statement: Statement, select: exp.Select, sources: dict[int, Source], env: Env) -> Query:
+def private_select(
+    statement: Statement, select: exp.Select, sources: dict[int, Source], env: Env, cuts: Sequence[Correlated] = ()
+) -> Query:
     """Resolve a SELECT with people's rows in FROM.
+
+    cuts  further sources that its rows are joined with
 
     Raises 301, 302 (rows or groups of people shown), 402 (joins and subqueries), 1xx (names, types, misplaced aggregates).
     """
     written = select
     select, correlated = decorrelate(statement, select, sources, env)
     nested = Subqueries(statement, env)
-    source, scope, conditions = _rows(statement, select, sources, correlated, nested, env)
+    source, scope, conditions = _rows(statement, select, sources, [*correlated, *cuts], nested, env)
     source, scope = _restricted(source, scope, conditions)
     nodes = grouping(select, scope)
     aggregated = any(is_aggregate(part) for p in _shown(select) for part in parts_of(p))
     if not nodes and not aggregated and select.args.get("group") is None:
-        return _row_level(statement, select, written, source, scope, env)
+        if not env.top and any(isinstance(window.this, exp.Ntile) for window in windows_of(select)):
+            found, joined = with_groups_cut(statement, written, source, scope)
+            if joined:
+                return private_select(statement, found, sources, env, joined)
+            select, scope = with_tiles(statement, select, written, scope)
+        return _row_level(statement, select, source, scope, env)
     check_no_unnest(select)
     keys = group_keys(nodes, scope)
     if _hold_unit([key.scalar for key in keys], source):
@@ -239,7 +249,7 @@ def _rows(
 ) -> tuple[Relation, Scope, list[Scalar]]:
     """FROM and WHERE: the joined relation, its scope, and the conditions that are left."""
     joined = from_clause(statement, select, sources, nested, env.outer)
-    aliases = {p.alias.lower(): p.this for p in select.expressions if isinstance(p, exp.Alias)}
+    aliases = aliases_of(select)
     nodes = [*where_parts(select), *joined.filters]
     late = [n for n in nodes if _reads_any(n, correlated)]
     scope = parts_scope(joined.parts, joined.merged, nested, env.outer)
@@ -302,13 +312,8 @@ def _restricted(source: Relation, scope: Scope, conditions: list[Scalar]) -> tup
 # --- private results ----------------------------------------------------------------------------------------------
 
 
-def _row_level(
-    statement: Statement, select: exp.Select, written: exp.Select, source: Relation, scope: Scope, env: Env
-) -> Query:
-    """The rows themselves, through the SELECT list; windows within a unit are computed first.
-
-    written  the SELECT before its subqueries were made joins
-    """
+def _row_level(statement: Statement, select: exp.Select, source: Relation, scope: Scope, env: Env) -> Query:
+    """The rows themselves, through the SELECT list; windows within a unit are computed first."""
     if env.top:
         note = ruled_out(statement, source, Listed(()))
         if note is not None:
@@ -318,11 +323,6 @@ def _row_level(
             raise shown_row_by_row(select, source, scope)
         return release(statement, alike, source, scope, group_keys(grouping(alike, scope), scope), env)
     _refuse_limit(select)
-    if any(isinstance(window.this, exp.Ntile) for window in windows_of(select)):
-        joined = with_groups_cut(statement, written, source, scope)
-        if joined is not None:
-            return query(statement, joined, env)
-        select = with_tiles(statement, select, written, scope)
     if unnests(select):
         source, scope = with_elements(statement, select, source, scope)
     elif has_windows(select):

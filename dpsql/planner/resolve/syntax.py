@@ -69,6 +69,11 @@ def unaliased(node: exp.Expression) -> exp.Expression:
     return node.this if isinstance(node, exp.Alias) else node
 
 
+def aliases_of(select: exp.Select) -> dict[str, exp.Expression]:
+    """The expressions of a SELECT list by their names, in lower case."""
+    return {p.alias.lower(): p.this for p in select.expressions if isinstance(p, exp.Alias)}
+
+
 def output_name(projection: exp.Expression) -> str:
     """Name that DuckDB gives a column: its alias or name, else its text with the function in lower case."""
     if isinstance(projection, exp.Alias | exp.Column):

@@ -8,7 +8,7 @@ numbers the parts by the rows of everyone. In its place stands
 
 with the values of (SELECT QUANTILE_DISC(x, 1/n) AS q1, ... FROM f WHERE w). With PARTITION BY k, which people share, they are those of
 
-    FROM f LEFT JOIN (SELECT k, QUANTILE_DISC(x, 1/n) AS q1, ... FROM f WHERE w GROUP BY k) AS cuts ON k = cuts.k
+    (FROM f) LEFT JOIN (SELECT k, QUANTILE_DISC(x, 1/n) AS q1, ... FROM f WHERE w GROUP BY k) AS cuts ON k = cuts.k
 
 and a row of a group that is not released is in no part.
 
@@ -20,16 +20,18 @@ Why  the cuts are a release of its own, with its price and its limits, and publi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
+from dpsql.planner.resolve.correlated import Correlated
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Statement
-from dpsql.planner.resolve.syntax import all_of, replaced
-from dpsql.planner.resolve.unit_windows import is_within_unit, partition_of, whole_window, windows_of
+from dpsql.planner.resolve.syntax import aliases_of, replaced
+from dpsql.planner.resolve.unit_windows import is_within_unit, whole_window, windows_of
 from dpsql.relations.relations import Relation
 from dpsql.schema.model import RESERVED
 
@@ -38,65 +40,78 @@ _DIGITS = 6
 """Decimals of a share, rounded down: a share that is above the exact one would take the next row along."""
 
 
-def with_tiles(statement: Statement, select: exp.Select, written: exp.Select, scope: Scope) -> exp.Select:
-    """A SELECT with cases in place of its NTILE over everyone. Raises 106 for another number than 2 to 50 of parts.
+def with_tiles(statement: Statement, select: exp.Select, written: exp.Select, scope: Scope) -> tuple[exp.Select, Scope]:
+    """A SELECT with cases in place of its NTILE over everyone, and the scope with their names. Raises 106 for another number of parts
+    than 2 to 50.
 
     written  the SELECT as it stood in the statement, whose rows the quantiles are of
     """
-    tiles = [(node, whole_window(node, select)) for node in windows_of(select) if isinstance(node.this, exp.Ntile)]
     cases: dict[int, exp.Expression] = {}
-    for node, window in tiles:
+    for node, window in _tiles(select):
         if _of_all(window):
             names, cuts = _cuts(node, window, written)
             cases[id(node)] = _case(statement, node, window, [_cut(cuts, name) for name in names], scope)
     found = replaced(select, cases)
     assert isinstance(found, exp.Select)
-    return found
+    return found, replace(scope, aliases=aliases_of(found))
 
 
-def with_groups_cut(statement: Statement, select: exp.Select, source: Relation, scope: Scope) -> exp.Select | None:
-    """A SELECT as it was written with a join of released cuts, and cases, in place of each NTILE within groups that people share; None
-    where it has none."""
-    tiles = [(node, whole_window(node, select)) for node in windows_of(select) if isinstance(node.this, exp.Ntile)]
-    shared = [(node, window) for node, window in tiles if _of_groups(window, source, scope)]
-    if not shared:
-        return None
+def with_groups_cut(
+    statement: Statement, select: exp.Select, source: Relation, scope: Scope
+) -> tuple[exp.Select, list[Correlated]]:
+    """A SELECT as it was written with cases in place of each NTILE within groups that people share, and the released cuts that its rows
+    are to be joined with; none where it has no such NTILE."""
     cases: dict[int, exp.Expression] = {}
-    joins: list[exp.Join] = []
-    for place, (node, window) in enumerate(shared):
-        name = f"{RESERVED}cuts {place}"
+    joined: list[Correlated] = []
+    for node, window in _tiles(select):
+        if not _of_groups(window, source, scope):
+            continue
+        name, keys = f"{RESERVED}cuts {len(joined)}", _partition(window)
         names, cuts = _cuts(node, window, select)
-        keys = window.args["partition_by"]
-        held = [f"{RESERVED}k{i}" for i in range(len(keys))]
-        for key, alias in zip(keys, held, strict=True):
-            cuts.append("expressions", exp.Alias(this=key.copy(), alias=exp.to_identifier(alias, quoted=True)))
+        held = [exp.Alias(this=key.copy(), alias=_quoted(f"{RESERVED}k{i}")) for i, key in enumerate(keys)]
+        cuts.set("expressions", [*held, *cuts.expressions])
         cuts.set("group", exp.Group(expressions=[key.copy() for key in keys]))
-        equal = [exp.EQ(this=key.copy(), expression=_of(name, alias)) for key, alias in zip(keys, held, strict=True)]
-        inner = exp.Subquery(this=cuts, alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-        joins.append(exp.Join(this=inner, side="LEFT", on=all_of(equal)))
+        joined.append(Correlated(name, cuts, keys, node))
         case = _case(statement, node, window, [_of(name, cut) for cut in names], scope)
         unknown = exp.Is(this=_of(name, names[0]), expression=exp.Null())
         case.set("ifs", [exp.If(this=unknown, true=exp.Null()), *case.args["ifs"]])
         cases[id(node)] = case
     found = replaced(select, cases)
     assert isinstance(found, exp.Select)
-    found.set("joins", [*(one.copy() for one in select.args.get("joins") or ()), *joins])
-    return found
+    return found, joined
+
+
+def _tiles(select: exp.Select) -> list[tuple[exp.Window, exp.Expression]]:
+    """Every NTILE of a SELECT, and its whole window."""
+    return [(node, whole_window(node, select)) for node in windows_of(select) if isinstance(node.this, exp.Ntile)]
+
+
+def _partition(window: exp.Expression) -> list[exp.Expression]:
+    """The expressions that a window is partitioned by, without constants, which part nothing."""
+    keys = window.args.get("partition_by") or ()
+    return [key for key in keys if not isinstance(key.unnest(), exp.Literal | exp.Null | exp.Boolean)]
+
+
+def _quoted(name: str) -> exp.Identifier:
+    return exp.Identifier(this=name, quoted=True)
 
 
 def _of(table: str, column: str) -> exp.Column:
-    return exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(table, quoted=True))
+    return exp.Column(this=_quoted(column), table=_quoted(table))
 
 
 def _of_groups(window: exp.Expression, source: Relation, scope: Scope) -> bool:
-    partition, order = partition_of(window, scope), window.args.get("order")
-    one = order is not None and len(order.expressions) == 1
-    return bool(partition) and one and not is_within_unit(partition, source)
+    partition = [scalar(key, scope) for key in _partition(window)]
+    return bool(partition) and _by_one(window) and not is_within_unit(partition, source)
 
 
 def _of_all(window: exp.Expression) -> bool:
+    return not _partition(window) and _by_one(window)
+
+
+def _by_one(window: exp.Expression) -> bool:
     order = window.args.get("order")
-    return not window.args.get("partition_by") and order is not None and len(order.expressions) == 1
+    return order is not None and len(order.expressions) == 1
 
 
 def _cuts(node: exp.Window, window: exp.Expression, written: exp.Select) -> tuple[list[str], exp.Select]:
@@ -148,12 +163,12 @@ def _no_parts(node: exp.Window) -> Error:
 def _quantile(value: exp.Expression, share: int, parts: int, name: str) -> exp.Expression:
     digits = f"{share * 10**_DIGITS // parts:0{_DIGITS}}"
     call = exp.PercentileDisc(this=value.copy(), expression=exp.Literal.number(f"0.{digits}"))
-    return exp.Alias(this=call, alias=exp.to_identifier(name, quoted=True))
+    return exp.Alias(this=call, alias=_quoted(name))
 
 
 def _cut(cuts: exp.Select, name: str) -> exp.Subquery:
     """One of the released values; the query for them is the same in each, and so is the release."""
-    one = exp.Select(expressions=[exp.column(exp.to_identifier(name, quoted=True))])
-    alias = exp.TableAlias(this=exp.to_identifier(f"{RESERVED}cuts", quoted=True))
+    one = exp.Select(expressions=[exp.column(_quoted(name))])
+    alias = exp.TableAlias(this=_quoted(f"{RESERVED}cuts"))
     one.set("from_", exp.From(this=exp.Subquery(this=cuts.copy(), alias=alias)))
     return exp.Subquery(this=one)
