@@ -51,14 +51,14 @@ def ways_apart(
     counted = statistic.counted
     if not aggregate.values:
         return [((Rows(counted),), None)]
-    seen = statistic.of(aggregate.values[0])
+    seen = statistic.of(aggregate.bases[0])
     term = seen.term
     if cut and seen.count != seen.rows:
         return [((Pair(term, counted, True),), None)]
     own: dict[Part, Statistic] = {"sum": Total(term, counted), "count": Rows(counted_rows(term.scalar, counted))}
     pairs = [((Pair(term, counted, with_rows),), None) for with_rows in (False, True)]
     parts = tuple(own[part] for part in apart[0])
-    return [*pairs, (parts, apart[1](term, aggregate.sqltype) if len(parts) > 1 else None)]
+    return [*pairs, (parts, apart[1](aggregate.seen(term), aggregate.sqltype) if len(parts) > 1 else None)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ Source: Kulesza, Suresh, Wang 2024 (arXiv 2312.06658); Fitzsimons et al. 2024 (a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -104,8 +104,8 @@ class Pair(StatisticDefaults):
     def terms(self) -> tuple[Term, ...]:
         return (self.term,)
 
-    def without_clamp(self) -> Pair:
-        return replace(self, term=self.term.without_clamp())
+    def with_terms(self, change: Callable[[Term], Term]) -> Pair:
+        return replace(self, term=change(self.term))
 
     def told(self, say: Say) -> str:
         beside = ", beside the number of rows" if self.with_rows else ""

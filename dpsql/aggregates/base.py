@@ -7,7 +7,7 @@ enforces on every unit.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -98,6 +98,13 @@ class Matching:
     most: int
 
 
+class Weighted(Protocol):
+    """A weighted sum of cells (forms.py)."""
+
+    @property
+    def weights(self) -> tuple[float, ...]: ...
+
+
 class Statistic(Protocol):
     """One vector of cells per group."""
 
@@ -153,6 +160,13 @@ class Statistic(Protocol):
         """The clamped values that it is a sum of."""
         ...
 
+    def same(self, *, cut: bool) -> Iterable[tuple[Statistic, tuple[Weighted, ...]]]:
+        """The statistics of the same rows that can be read off its cells, and by what sums of them; as stored answers keep them.
+
+        cut  whether rows of a unit may be cut
+        """
+        ...
+
     @property
     def number(self) -> Estimate:
         """A number of units or rows that it is, as what decides by it reads it. Raises 901 where it is none."""
@@ -170,6 +184,10 @@ class Statistic(Protocol):
 
     def uncut_sums(self, names: Sequence[Node], unit: Node) -> tuple[Node, ...] | None:
         """One aggregate per exact sum over the rows of all units, where nothing of any is cut; None where it is no such sum."""
+        ...
+
+    def with_terms(self, change: Callable[[Term], Term]) -> Statistic:
+        """The same of changed terms, whose limits are as many quanta apart."""
         ...
 
     def without_clamp(self) -> Statistic:
@@ -192,6 +210,9 @@ class StatisticDefaults:
 
     counts_units = False
     parts = 1
+
+    def same(self, *, cut: bool) -> Iterable[tuple[Statistic, tuple[Weighted, ...]]]:
+        return ()
 
     @property
     def number(self) -> Estimate:
@@ -217,8 +238,11 @@ class StatisticDefaults:
     def uncut_sums(self: Statistic, names: Sequence[Node], unit: Node) -> tuple[Node, ...] | None:
         return self.row_sums(names)
 
-    def without_clamp(self: Statistic) -> Statistic:
+    def with_terms(self: Statistic, change: Callable[[Term], Term]) -> Statistic:
         return self
+
+    def without_clamp(self: Statistic) -> Statistic:
+        return self.with_terms(Term.without_clamp)
 
     def bounds_told(self: Statistic, say: Say) -> list[str]:
         return [has_bounds(term, say) for term in self.terms]

@@ -29,7 +29,7 @@ Source: Kulesza, Suresh, Wang 2024 (arXiv 2312.06658) for pairs; the rest is our
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -227,8 +227,8 @@ class Joint(StatisticDefaults):
     def terms(self) -> tuple[Term, ...]:
         return tuple(b.term for b in self.blocks)
 
-    def without_clamp(self) -> Joint:
-        return replace(self, blocks=tuple(replace(b, term=b.term.without_clamp()) for b in self.blocks))
+    def with_terms(self, change: Callable[[Term], Term]) -> Joint:
+        return replace(self, blocks=tuple(replace(b, term=change(b.term)) for b in self.blocks))
 
     def told(self, say: Say) -> str:
         values = listed([clamped(b.term, say) for b in self.blocks])
@@ -260,8 +260,7 @@ class Joint(StatisticDefaults):
         return _forms(self._shape).sums[place]
 
     def same(self, *, cut: bool) -> Iterator[tuple[Statistic, tuple[Form, ...]]]:
-        """The statistics of the same rows that can be read off its cells, and what their columns are made of: M, n, T; as stored
-        answers keep them.
+        """By M, n and T (PartOfJoint).
 
         cut  whether rows of a unit may be cut: those without a value count towards its limit here, so then not what leaves them out
         """
@@ -275,12 +274,6 @@ class Joint(StatisticDefaults):
             yield Rows(counted_rows(term.scalar, self.counted)), (n,)
             yield Total(term, self.counted), (rows, n, total)
             yield Pair(term, self.counted, False), (rows, n, total)
-
-
-def parts_of(statistic: Statistic, *, cut: bool) -> Iterator[tuple[Statistic, tuple[Form, ...]]]:
-    """The statistics that can be read off the cells of another, and by what forms (PartOfJoint); none of most."""
-    if isinstance(statistic, Joint):
-        yield from statistic.same(cut=cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +311,9 @@ class PartOfJoint(StatisticDefaults):
     @property
     def terms(self) -> tuple[Term, ...]:
         return self.statistic.terms
+
+    def with_terms(self, change: Callable[[Term], Term]) -> PartOfJoint:
+        return replace(self, statistic=self.statistic.with_terms(change))
 
     def sensitivity(self, limits: Limits) -> Sensitivity:
         return self.statistic.sensitivity(limits)

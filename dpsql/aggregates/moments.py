@@ -23,8 +23,8 @@ without a value and the scaling are ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -127,6 +127,9 @@ class Moments(StatisticDefaults):
 
     def expected(self, units: Fraction, rows: Fraction) -> Fraction:
         return rows * self.weight
+
+    def with_terms(self, change: Callable[[Term], Term]) -> Moments:
+        return replace(self, terms=tuple(map(change, self.terms)))
 
     def uncut_sums(self, names: Sequence[Node], unit: Node) -> None:
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -20,6 +20,7 @@ from dpsql.aggregates.term import WIDEST, Term, term
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span
 from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
+from dpsql.expressions.factors import factored
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.sql.nodes import Node
 
@@ -191,6 +192,34 @@ class Aggregate:
         return tuple(value for value in (self.argument, self.second) if value is not None)
 
     @property
+    def factors(self) -> tuple[tuple[Fraction, Scalar], ...]:
+        """Of each of its values the factor that its text shows, and of what: equal ones share cells, whatever the factor."""
+        # a column has none
+        found = tuple(factored(v) if v.args else (Fraction(1), v) for v in self.values)
+        # two that are told apart by their factors alone keep them
+        return (
+            found
+            if len({value_key(base) for _, base in found}) == len(found)
+            else tuple((Fraction(1), v) for v in self.values)
+        )
+
+    @property
+    def bases(self) -> tuple[Scalar, ...]:
+        """Its values without their factors."""
+        return tuple(base for _, base in self.factors)
+
+    @property
+    def is_scaled(self) -> bool:
+        return any(factor != 1 for factor, _ in self.factors)
+
+    def seen(self, term: Term) -> Term:
+        """The term of one of its bases in quanta of the value itself."""
+        factor = next(
+            (factor for factor, base in self.factors if value_key(base) == value_key(term.scalar)), Fraction(1)
+        )
+        return replace(term, quantum=term.quantum * factor)
+
+    @property
     def shown(self) -> Scalar | None:
         """Its value as the caller wrote it."""
         if self.argument is None or not self.record.inside:
@@ -244,7 +273,7 @@ class Around:
 
 
 def read_off(statistic: Statistic, aggregate: Aggregate) -> Estimate:
-    """The column of an aggregate, off a statistic that holds it."""
+    """The column of an aggregate, off a statistic that holds it; of values times a factor, in quanta as many times as large."""
     if aggregate.record.read is None:
         raise error(901, f"{aggregate.function} is read off no statistic")
-    return aggregate.record.read(statistic, aggregate)
+    return aggregate.record.read(statistic.with_terms(aggregate.seen) if aggregate.is_scaled else statistic, aggregate)

@@ -30,7 +30,7 @@ def unreadable(statistic: Statistic, aggregate: Aggregate) -> Exception:
 
 
 def _seen(statistic: Joint | PartOfJoint, aggregate: Aggregate) -> ReadOff:
-    return statistic.of(aggregate.values[0]) if isinstance(statistic, Joint) else statistic.seen
+    return statistic.of(aggregate.bases[0]) if isinstance(statistic, Joint) else statistic.seen
 
 
 def _integer(_: SqlType) -> SqlType:
@@ -62,7 +62,7 @@ def _rows_with_value(statistic: Statistic, aggregate: Aggregate) -> Estimate:
         case Pair():
             return CountOf(2, statistic.term.width)
         case Joint():
-            return CountOfForm(statistic.of(aggregate.values[0]).count)
+            return CountOfForm(statistic.of(aggregate.bases[0]).count)
         case PartOfJoint():
             return CountOfForm(statistic.forms[-2:][0])
         case Moments():
@@ -163,8 +163,7 @@ def _of_moments(statistic: Statistic, aggregate: Aggregate) -> Estimate:
     if not isinstance(statistic, Moments):
         raise unreadable(statistic, aggregate)
     # of two values the second is x: it is the first term, unless the terms are the other way round
-    second = aggregate.second
-    swapped = second is not None and value_key(statistic.terms[0].scalar) != value_key(second)
+    swapped = value_key(statistic.terms[0].scalar) != value_key(aggregate.bases[-1])
     return OfMoments(statistic, BY_NAME[aggregate.function], swapped)
 
 

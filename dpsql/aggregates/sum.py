@@ -7,7 +7,7 @@ without a value adds 0, never a clamped 0.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -74,8 +74,8 @@ class Total(StatisticDefaults):
     def terms(self) -> tuple[Term, ...]:
         return (self.term,)
 
-    def without_clamp(self) -> Total:
-        return replace(self, term=self.term.without_clamp())
+    def with_terms(self, change: Callable[[Term], Term]) -> Total:
+        return replace(self, term=change(self.term))
 
     def told(self, say: Say) -> str:
         return f"sum of {clamped(self.term, say)}{where(self.counted, say)}"

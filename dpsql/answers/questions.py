@@ -12,7 +12,6 @@ from dpsql.accounting.answers import Answers
 from dpsql.accounting.vectors import Vector, Vectors
 from dpsql.accounting.versions import TableVersions
 from dpsql.aggregates.base import Statistic
-from dpsql.aggregates.joint import parts_of
 from dpsql.aggregates.record import value_key
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.mechanisms.kept import noise_of
@@ -125,7 +124,7 @@ class Questions:
                 question=self.question(release, one),
                 forms=tuple(tuple(map(Fraction, form.weights)) for form in forms),
             )
-            for one, forms in parts_of(statistic, cut=release.limited.enforced)
+            for one, forms in statistic.same(cut=release.limited.enforced)
         ]
 
     def asked(self, part: CompiledRelease) -> StatisticsKey | None:

@@ -158,5 +158,12 @@ def _outputs_apart(release: Release, place: int, measures: Sequence[int]) -> lis
         assert aggregate.record.apart is not None
         needed, estimate = aggregate.record.apart
         places = [measures[parts.index(part)] for part in needed]
-        found.append(Output(output.name, places[0], estimate(statistic.terms[0], output.estimate.sqltype), *places[1:]))
+        found.append(
+            Output(
+                output.name,
+                places[0],
+                estimate(aggregate.seen(statistic.terms[0]), output.estimate.sqltype),
+                *places[1:],
+            )
+        )
     return found

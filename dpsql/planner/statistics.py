@@ -159,7 +159,7 @@ def _sums_beside_rows(aggregates: Sequence[Aggregate]) -> bool:
 
 def _may_join(aggregates: Sequence[Aggregate], counted: frozenset[Node | None]) -> bool:
     """False if no values can share a vector: fewer than two, or one and no number of rows beside it, or more than are tried."""
-    values = {(value_key(a.values[0]), tree_of(a.condition)) for a in aggregates if a.record.degree == 1 and a.values}
+    values = {(value_key(a.bases[0]), tree_of(a.condition)) for a in aggregates if a.record.degree == 1 and a.values}
     return 1 < len(values) + bool(counted) <= MOST_TOGETHER
 
 
@@ -230,7 +230,7 @@ def _grouped(
         elif record.own is not None:
             statistics.read(record.own(aggregate, around), aggregate)
         else:
-            values = frozenset(value_key(value) for value in aggregate.values)
+            values = frozenset(map(value_key, aggregate.bases))
             alike = by_value if aggregate.second is None else by_two
             # the grid of higher powers is so coarse that rounding to it would show in a sum
             key = values, tree_of(aggregate.condition), record.degree > 2
@@ -338,9 +338,7 @@ def _joined(
 
 
 def _value(group: Sequence[Aggregate]) -> Scalar:
-    value = group[0].argument
-    assert value is not None
-    return value
+    return group[0].bases[0]
 
 
 def _needing(group: Sequence[Aggregate]) -> Aggregate:
@@ -350,12 +348,11 @@ def _needing(group: Sequence[Aggregate]) -> Aggregate:
 
 def _of_two(group: list[Aggregate], statistics: Statistics) -> None:
     """Statistics of two values over the same rows: the fewest moments that hold them all."""
-    x, y = sorted(group[0].values, key=lambda value: printed(value.tree))
+    x, y = sorted(group[0].bases, key=lambda value: printed(value.tree))
     degrees = [1, 1]
     for aggregate in group:
         of_y, of_x = aggregate.record.squares
-        assert aggregate.second is not None
-        squares = (of_x, of_y) if value_key(aggregate.second) == value_key(x) else (of_y, of_x)
+        squares = (of_x, of_y) if value_key(aggregate.bases[1]) == value_key(x) else (of_y, of_x)
         degrees = [max(degree, 1 + square) for degree, square in zip(degrees, squares, strict=True)]
     most = widest(sum(degrees))
     moments = _moments(tuple(group[0].term(value, most) for value in (x, y)), tuple(degrees), group[0], False)
