@@ -131,6 +131,16 @@ class Books:
         paid = (nominal(total(portion.loss for portion in bought or ())) for bought in found)
         return budgets.refusal_of_version(nominal(request.loss), most - sum(paid, Fraction(0)), most)
 
+    def fitting(
+        self, request: ChargeRequest, portions: Sequence[Charged], allowed: Budget
+    ) -> tuple[budgets.Limit, ...]:
+        """Every total that applies to a request. Raises 501 where it does not fit one of them."""
+        limits = self.limits(allowed, clean(request.analyst), portions)
+        refused = budgets.refusal(limits, allowed.least) or self.refusal_of_version(request, allowed.a_version)
+        if refused is not None:
+            raise refused
+        return limits
+
     def limits(self, allowed: Budget, analyst: str, portions: Sequence[Charged] = ()) -> tuple[budgets.Limit, ...]:
         """Every total that applies to what an analyst asks.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from dpsql.accounting import layout
 from dpsql.accounting.amounts import from_text, to_text
 from dpsql.accounting.named import Names, Register
 from dpsql.mechanisms.residual import Residual
+from dpsql.plan.tables import KeyValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class StoredCube:
     rows           [rows] of one unit, at most
     price          (epsilon, delta, rho)
     time           when it was made
+    selected       of each key the values that were selected privately, where it has no list; (): all have one
     """
 
     name: str
@@ -61,6 +64,11 @@ class StoredCube:
     price: tuple[Fraction, Fraction, Fraction]
     statistics: tuple[CubeStatistic, ...]
     time: str = ""
+    selected: tuple[tuple[KeyValue, ...] | None, ...] = ()
+
+    def values_of(self, axis: int) -> tuple[KeyValue, ...] | None:
+        """The selected values of an axis, before the level of all others; None where it has a list."""
+        return self.selected[axis] if self.selected else None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -88,13 +96,14 @@ def written(cube: StoredCube) -> str:
     ]
     words = [cube.name, cube.analyst, cube.statement, cube.fingerprint, cube.question, list(cube.keys), list(cube.told)]
     numbers = [cube.rows, cube.ways, [to_text(amount) for amount in cube.price], list(cube.shape)]
-    return json.dumps([*words, *numbers, cube.time or layout.now(), statistics], separators=(",", ":"))
+    more = [cube.selected] if cube.selected else []
+    return json.dumps([*words, *numbers, cube.time or layout.now(), statistics, *more], separators=(",", ":"))
 
 
 def read(body: str) -> StoredCube | None:
     """The cube that was written; None if this is anything else."""
     try:
-        *words, keys, told, rows, ways, amounts, shape, time, statistics = json.loads(body)
+        *words, keys, told, rows, ways, amounts, shape, time, statistics, selected = _whole(json.loads(body))
         found = tuple(
             CubeStatistic(
                 question,
@@ -110,9 +119,18 @@ def read(body: str) -> StoredCube | None:
         name, analyst, statement, fingerprint, rows_of = map(str, words)
         price = (_amount(amounts[0]), _amount(amounts[1]), _amount(amounts[2]))
         of_keys = (tuple(keys), tuple(told), int(rows), int(ways))
-        return StoredCube(name, analyst, statement, fingerprint, rows_of, *of_keys, price, found, str(time))
+        chosen = tuple(None if values is None else tuple(values) for values in selected)
+        return StoredCube(name, analyst, statement, fingerprint, rows_of, *of_keys, price, found, str(time), chosen)
     except (ValueError, TypeError, LookupError, ZeroDivisionError, RecursionError):
         return None
+
+
+_FIELDS = 13
+
+
+def _whole(fields: list[object]) -> list[Any]:
+    """The fields of a cube: of one whose keys are all declared the last one is not written."""
+    return [*fields, []] if len(fields) == _FIELDS else fields
 
 
 def _amount(text: object) -> Fraction:

@@ -119,6 +119,16 @@ class Ledger:
         self._keep(done[1])
         return done[0]
 
+    def require_fits(self, request: ChargeRequest, budget: Budget) -> None:
+        """Raises 501 where a request would be refused now; nothing is charged."""
+
+        def fits(books: Books) -> None:
+            portions = ran.charged(request.portions, request.mechanisms, books.promise)
+            if portions is not None:
+                books.fitting(request, portions, budget)
+
+        self.look(budget, fits)
+
     def remember(self) -> None:
         """Write the newest charge beside the ledger, for processes that may write the ledger and no other file. Raises 704, 705."""
         newest = self.store.moment(self._newest)
@@ -165,10 +175,7 @@ class Ledger:
             raise error(901, "what runs loses something else than what is charged")
         promise_for_good(connection, self.store, promise)
         books = Books(self.store, connection, now, promise)
-        limits = books.limits(allowed, analyst, portions)
-        refused = budgets.refusal(limits, allowed.least) or books.refusal_of_version(request, allowed.a_version)
-        if refused is not None:
-            raise refused
+        limits = books.fitting(request, portions, allowed)
         head = self._append(connection, request, portions, last, (now, analyst, role))
         for scope, name, sums in scopes(analyst, role, portions, promise.nothing):
             books.add(scope, name, sums)

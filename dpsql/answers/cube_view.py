@@ -14,6 +14,7 @@ from dpsql.accounting.cubes import CubeStatistic, StoredCube
 from dpsql.mechanisms.cube_noise import GroupsOff
 from dpsql.mechanisms.helmert import Floats
 from dpsql.mechanisms.residual import Residual, read_off
+from dpsql.plan.tables import KeyValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class View:
 
     weights  of the values of each axis; None: it is summed
     kept     the axes whose values are told apart
-    places   of each of them the values that are shown, in their order
+    places   of each of them those of the values that are shown, in their order
+    shown    and these values
     allowed  by axis, the values that conditions leave
     """
 
@@ -30,6 +32,7 @@ class View:
     weights: tuple[list[float] | None, ...]
     kept: tuple[int, ...]
     places: tuple[tuple[int, ...], ...]
+    shown: tuple[tuple[KeyValue, ...], ...]
     allowed: Mapping[int, frozenset[int]]
 
     def groups(self, *cells: tuple[int, int, float]) -> GroupsOff:
@@ -70,7 +73,7 @@ _NORMAL = NormalDist().inv_cdf(0.975)
 
 def marginal_errors(cube: StoredCube, axes: Iterable[int]) -> list[float]:
     """The 95 % half-widths of COUNT(*) and of each SUM by some keys: the same for all groups [each its own unit]."""
-    view = View(cube, (None,) * len(cube.keys), tuple(axes), (), {})
+    view = View(cube, (None,) * len(cube.keys), tuple(axes), (), (), {})
     rows, *values = cube.statistics
     of_rows = view.variance(rows, 0)
     found = [of_rows]

@@ -6,6 +6,9 @@ averages are made of what the cube holds (aggregates/joint.py). All of it is pos
 
 It is read off the cube where the error of each column is at most the one that was asked for, or, at the default price, at most twice
 the error that this price buys.
+
+Where a key of a cube has no list, a statement by that key is given the groups that the cube selected. A condition that names some of
+these chooses among them; what names another value is bought.
 """
 
 from __future__ import annotations
@@ -24,14 +27,14 @@ from dpsql.aggregates.record import Aggregate
 from dpsql.answers.cube_columns import Columns, error_in, suppressions
 from dpsql.answers.cube_view import View
 from dpsql.answers.questions import Questions, RowsKey
-from dpsql.answers.reusing import Reused, declared_columns
+from dpsql.answers.reusing import Reused, combinations_of
 from dpsql.core.columns import Column
 from dpsql.core.errors import error
 from dpsql.mechanisms.helmert import Floats
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.suppressing import suppressed
-from dpsql.plan.tables import NoisyTable
+from dpsql.plan.tables import KeyValue, NoisyTable
 from dpsql.planner.slices import Slice, every_slice
 from dpsql.schema.mistakes import printable
 
@@ -94,7 +97,7 @@ class Cubes:
     def _asked(self, part: CompiledRelease, cubes: Sequence[StoredCube]) -> Iterator[tuple[Slice, RowsKey, StoredCube]]:
         """The ways to ask a release of cubes of its rows."""
         known = cubes if _is_of_cells(part) else ()
-        for one in chain([Slice(part.release, ())], every_slice(part.release)) if known else ():
+        for one in chain([Slice(part.release, ())], every_slice(part.release, named=True)) if known else ():
             rows = self._questions.rows(one.release)
             yield from ((one, rows, cube) for cube in known if cube.question == rows.question)
 
@@ -106,7 +109,7 @@ class Cubes:
         columns, again = made
         count = columns.rows()
         cells = columns.cells(self._coefficients(view.cube))
-        table = suppressed(again, NoisyTable(declared_columns(release), cells, prod(map(len, view.places))))
+        table = suppressed(again, NoisyTable(combinations_of(view.shown), cells, prod(map(len, view.places))))
         read = replace(part, release=again)
         narrow = not columns.deviates_by(self._readable)
         fewest = min(cells[count.measure], default=0)
@@ -115,7 +118,7 @@ class Cubes:
     def counts(self, cube: StoredCube, kept: Sequence[int]) -> Floats:
         """The released numbers of rows by the values of some axes, the last one first to change."""
         places = tuple(tuple(range(cube.shape[axis])) for axis in kept)
-        return View(cube, (None,) * len(cube.keys), tuple(kept), places, {}).numbers(self._coefficients(cube)[0])
+        return View(cube, (None,) * len(cube.keys), tuple(kept), places, (), {}).numbers(self._coefficients(cube)[0])
 
     def deviates(self, cube: StoredCube) -> bool:
         """True if the noise of every number of rows is at least that of `readable` units, as far as one can move it."""
@@ -149,7 +152,7 @@ def _off(release: Release, rows: RowsKey, view: View, wider: float) -> tuple[Col
     if few is None or not error_in(columns.of(release), release) <= wider:
         return None
     present = count if release.present is not None else None
-    return columns, columns.of(replace(release, compared=None, present=present, suppressed=few))
+    return columns, columns.of(replace(release, selection=None, compared=None, present=present, suppressed=few))
 
 
 def _view(release: Release, one: Slice, rows: RowsKey, cube: StoredCube) -> View | None:
@@ -158,26 +161,33 @@ def _view(release: Release, one: Slice, rows: RowsKey, cube: StoredCube) -> View
     weights: list[list[float] | None] = [None] * len(cube.keys)
     kept: list[int] = []
     places: list[list[int]] = []
+    shown: list[tuple[KeyValue, ...]] = []
     for key, full in zip(release.keys, one.release.keys, strict=True):
         axis = axes.get(rows.key(full))
         if axis is None or axis in kept:
             return None
-        listed = {value: place for place, value in enumerate(full.values or ())}
+        known = (full.values if full.values is not None else cube.values_of(axis)) or ()
+        listed = {value: place for place, value in enumerate(known)}
         kept.append(axis)
-        places.append([listed.get(value, -1) for value in key.values or ()])
+        shown.append(key.values if key.values is not None else known)
+        places.append([listed.get(value, -1) for value in shown[-1]])
     allowed: dict[int, frozenset[int]] = {}
     for subject in one.subjects:
         axis = axes.get(rows.key(subject.key))
         if axis is None:
             return None
-        places_of = frozenset(i for i, value in enumerate(subject.key.values or ()) if value in subject.allowed)
+        known = (subject.key.values if subject.key.values is not None else cube.values_of(axis)) or ()
+        if subject.key.values is None and not subject.allowed <= set(known):
+            # what was not selected is on the level of all others
+            return None
+        places_of = frozenset(i for i, value in enumerate(known) if value in subject.allowed)
         allowed[axis] = allowed.get(axis, places_of) & places_of
     for axis, chosen in allowed.items():
         if axis not in kept:
             weights[axis] = [float(place in chosen) for place in range(cube.shape[axis])]
-    view = View(cube, tuple(weights), tuple(kept), tuple(map(tuple, places)), allowed)
-    known = all(place >= 0 for own in places for place in own)
-    return view if known and all(one.residual.answers(view.involved) for one in cube.statistics) else None
+    view = View(cube, tuple(weights), tuple(kept), tuple(map(tuple, places)), tuple(shown), allowed)
+    there = all(place >= 0 for own in places for place in own)
+    return view if there and all(one.residual.answers(view.involved) for one in cube.statistics) else None
 
 
 def _statistic(aggregate: Aggregate, rows: RowsKey, cube: StoredCube) -> int | None:
@@ -191,14 +201,14 @@ def _statistic(aggregate: Aggregate, rows: RowsKey, cube: StoredCube) -> int | N
 def _is_of_cells(part: CompiledRelease) -> bool:
     """True if a release is of numbers of listed groups alone, as a cube's are."""
     release, block = part.release, part.release.limited.block
-    others = release.chosen or release.selection is not None or part.bounds or block.lists or release.stands_alone
-    return bool(release.measures) and not others
+    return bool(release.measures) and not (release.chosen or part.bounds or block.lists or release.stands_alone)
 
 
 def _note(view: View, release: Release) -> str:
     filtered = any(w is not None for w in view.weights) or bool(view.allowed)
     limited = ", each person's rows are limited before the condition" if filtered and release.limited.enforced else ""
+    chosen = ", groups are of the values that it selected" if release.limited.block.selects else ""
     return (
-        f"read off the cube {printable(view.cube.name)}, free: rows without a declared key of its own are left out{limited}; write "
-        "/* dpsql: cube=off */ to ask and pay anew"
+        f"read off the cube {printable(view.cube.name)}, free: rows without a declared key of its own are left out{chosen}{limited}; "
+        "write /* dpsql: cube=off */ to ask and pay anew"
     )

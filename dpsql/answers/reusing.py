@@ -265,10 +265,15 @@ def _reached(table: NoisyTable, vector: Vector, keys: Sequence[str], rows: Seque
 
 def declared_columns(release: Release) -> tuple[list[KeyValue], ...]:
     """All combinations of the declared keys, in their order."""
-    columns: list[list[KeyValue]] = [[] for _ in release.keys]
+    return combinations_of([key.values or () for key in release.keys])
+
+
+def combinations_of(lists: Sequence[Sequence[KeyValue]]) -> tuple[list[KeyValue], ...]:
+    """All combinations of some values, the last one first to change."""
+    columns: list[list[KeyValue]] = [[] for _ in lists]
     rows: list[tuple[KeyValue, ...]] = [()]
-    for key in release.keys:
-        rows = [(*row, value) for row in rows for value in key.values or ()]
+    for values in lists:
+        rows = [(*row, value) for row in rows for value in values]
     for row in rows:
         for column, value in zip(columns, row, strict=True):
             column.append(value)

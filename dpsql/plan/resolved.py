@@ -39,14 +39,26 @@ class AccuracyTarget:
 class GroupKey:
     """One grouping expression.
 
-    values  the declared keys in the order in which they are shown, NULL last where it is one; None: selected privately, or
-            listed by an input table
+    values    the declared keys in the order in which they are shown, NULL last where it is one; None: selected privately, or
+              listed by an input table
+    selected  of a cube the values that were selected privately before: the rows of all others are one level more, the last
     """
 
     name: str
     scalar: Scalar
     values: tuple[KeyValue, ...] | None = None
     span: Span | None = field(default=None, compare=False)
+    selected: tuple[KeyValue, ...] | None = None
+
+    @property
+    def listed(self) -> tuple[KeyValue, ...] | None:
+        """The values that are known before the release."""
+        return self.values if self.values is not None else self.selected
+
+    @property
+    def levels(self) -> int:
+        """Number of values that are told apart; 1 where they are not known yet."""
+        return len(self.listed or ()) + (self.values is None)
 
     def released_type(self, asked: SqlType) -> SqlType:
         """The type asked for if it holds every key, else a wider one: keys are computed wider than DuckDB names them."""
@@ -122,7 +134,7 @@ class Block:
 
     def is_selected(self, position: int) -> bool:
         """True if a key is selected privately."""
-        return self.keys[position].values is None and all(position not in listed.keys for listed in self.lists)
+        return self.keys[position].listed is None and all(position not in listed.keys for listed in self.lists)
 
     @property
     def selects(self) -> bool:
@@ -133,7 +145,7 @@ class Block:
         """[groups] How many there are by declaration; None where a key is selected privately, or a release decides."""
         if self.selects or any(one.groups is None for one in self.lists):
             return None
-        single = (len(key.values) for key in self.keys if key.values is not None)
+        single = (key.levels for key in self.keys if key.listed is not None)
         return math.prod([*single, *(one.groups for one in self.lists if one.groups is not None)])
 
     @property

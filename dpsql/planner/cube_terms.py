@@ -29,15 +29,17 @@ class CubeTerms:
     epsilon, delta  what its rho is converted from; None: the most that a cube may cost
     ways            how many of its keys its marginals have at most; None: all
     max_rows        [rows] of one unit
+    max_groups      [values] of one unit, of each key whose values are selected privately
     """
 
     NOUN: ClassVar[str] = "cube"
     SHAPE: ClassVar[str] = _SHAPE
-    NAMES: ClassVar[tuple[str, ...]] = ("epsilon", "delta", "max_rows", "ways")
+    NAMES: ClassVar[tuple[str, ...]] = ("epsilon", "delta", "max_rows", "max_groups", "ways")
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     ways: int | None = None
     max_rows: int | None = None
+    max_groups: int | None = None
 
     def price(self, schema: Schema) -> EpsilonDelta:
         """The price asked for. Raises 104 without a delta, 502 above the owner's cap of a cube."""
@@ -171,6 +173,7 @@ def _with(terms: Terms, piece: str) -> Terms:
         epsilon=found.epsilon or terms.epsilon,
         delta=terms.delta if found.delta is None else found.delta,
         max_rows=found.max_rows or terms.max_rows,
+        max_groups=found.max_groups or terms.max_groups,
     )
 
 

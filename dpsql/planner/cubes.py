@@ -68,29 +68,45 @@ class CalibratedCube:
 
 
 def calibrate_cube(
-    bounded: Bounded, terms: CubeTerms, written: str, schema: Schema, identities: Identities
+    bounded: Bounded, terms: CubeTerms, price: CubePrice, schema: Schema, identities: Identities
 ) -> CalibratedCube:
-    """The release of a cube at its price, and its engine SQL. Raises 104, 106, 201, 202, 303, 304, 502, 503.
+    """The release of a cube at its price, and its engine SQL. Raises 106, 201, 202, 303, 304.
 
-    written  the statement, for the history
+    price  what is left of it, where values of keys were selected
     """
+    part = _only_block(bounded)
+    ways = _ways(part.block, terms, schema)
+    of = depends_on(part.block, schema)
+    statistics = list(_statistics(part.block))
+    noise = _noise(part, statistics, ways, price.rho * LESS)
+    release = _measured(part, statistics, noise, price.asked.delta * FOR_GRIDS / len(statistics), schema)
+    name = _fingerprint(part, release, ways, price, identities.of(of))
+    release = replace(release, fingerprint=name, entries=entries(part.block.source, schema), tables=of)
+    release = replace(release, unread=unread(part, of, schema))
+    compiled = Compiled(Plan((release,), bounded.post_query, release.loss, price.asked), (lower(release),))
+    return CalibratedCube(compiled, noise)
+
+
+@dataclass(frozen=True, slots=True)
+class CubePrice:
+    """The price of a cube.
+
+    asked  what was asked for
+    rho    that its cells cost
+    """
+
+    asked: EpsilonDelta
+    rho: Fraction
+
+
+def price_of(terms: CubeTerms, schema: Schema) -> CubePrice:
+    """The price of a cube whose keys are declared. Raises 104, 502, 503."""
     price = terms.price(schema)
     if not accounts_for_rho(schema.privacy):
         what = "a cube costs rho, and this dataset adds up epsilon alone"
         raise error(104, what, hint='its owner may write accounting = "auto" or "zcdp" in a new ledger\'s schema')
     require_least(price, schema, terms.NOUN)
-    part = _only_block(bounded)
-    ways = _ways(part.block, terms, schema)
-    of = depends_on(part.block, schema)
-    statistics = list(_statistics(part.block))
-    noise = _noise(part, statistics, ways, rho_of(price) * LESS)
-    release = _measured(part, statistics, noise, price.delta * FOR_GRIDS / len(statistics), schema)
-    name = _fingerprint(part, release, ways, price, identities.of(of))
-    release = replace(release, fingerprint=name, entries=entries(part.block.source, schema), tables=of)
-    release = replace(release, unread=unread(part, of, schema))
-    post_query = replace(bounded.post_query, written=written, traced=False)
-    compiled = Compiled(Plan((release,), post_query, release.loss, price), (lower(release),))
-    return CalibratedCube(compiled, noise)
+    return CubePrice(price, rho_of(price))
 
 
 def rho_of(price: EpsilonDelta) -> Fraction:
@@ -134,14 +150,12 @@ def _only_block(bounded: Bounded) -> BoundedBlock:
         raise error(104, what, hint="write SELECT keys, COUNT(*) FROM t GROUP BY CUBE (keys)")
     part = bounded.blocks[0]
     block = part.block
-    for place, key in enumerate(block.keys):
-        if key.values is None and as_listed(key).values is not None:
+    for key in block.keys:
+        if key.listed is None and as_listed(key).values is not None:
             what = "all keys together make more groups than the owner's max_cells"
             raise error(304, what, hint="write OPTIONS (ways = 2) for groups by two of them at a time", span=key.span)
-        if key.values is None:
-            raise error(303, "the keys of a cube are declared", hint="declare a domain for the column", span=key.span)
-        if block.is_selected(place):
-            raise error(303, "the keys of a cube are declared", hint="leave this key out", span=key.span)
+        if key.listed is None:
+            raise error(303, "a public table lists this key", hint="declare a domain for the column", span=key.span)
     if not block.keys or not block.aggregates:
         what = "a cube has keys, and numbers of their groups"
         raise error(104, what, hint="write SELECT key, COUNT(*) FROM t GROUP BY CUBE (key)")
@@ -175,11 +189,15 @@ def _ways(block: Block, terms: CubeTerms, schema: Schema) -> int:
         what = f"a cube has groups by at most {MOST_SETS} sets of keys, and {keys} keys have more by {ways}"
         hint = f"leave keys out: all of {MOST_AXES} may be told together" + ", or write ways = 2" * (ways > 2)
         raise error(304, what, hint=hint, span=block.keys[min(MOST_AXES, keys - 1)].span)
-    cells = sum(prod(len(block.keys[axis].values or ()) - 1 for axis in axes) for axes in subsets(keys, ways))
-    if cells > schema.privacy.max_cells:
+    if coefficients([key.levels for key in block.keys], ways) > schema.privacy.max_cells:
         what = f"the declared keys make more than {schema.privacy.max_cells:,} cells by {ways}"
         raise error(304, what, hint="write fewer ways, or fewer or coarser columns", span=block.keys[-1].span)
     return ways
+
+
+def coefficients(shape: Sequence[int], ways: int) -> int:
+    """Number of coefficients of a cube."""
+    return sum(prod(shape[axis] - 1 for axis in axes) for axes in subsets(len(shape), ways))
 
 
 def values_of(block: Block) -> dict[Hashable, Aggregate]:
@@ -228,7 +246,7 @@ def _noise(
     part: BoundedBlock, statistics: Sequence[CubePart], ways: int, rho: Fraction
 ) -> tuple[ResidualGaussian, ...]:
     """Raises 202 where it would be too wide."""
-    shape = tuple(len(key.values or ()) for key in part.block.keys)
+    shape = tuple(key.levels for key in part.block.keys)
     rows, apart = part.limits.rows, _apart(part.block)
     found = tuple(
         ResidualGaussian(residual(shape, ways, rho * share, rows, apart), one.weights, rows, apart)
@@ -243,12 +261,14 @@ def _noise(
 def _apart(block: Block) -> int | None:
     """The place of a key of which a unit has no value twice; None where none is known.
 
-    Why  a declared key of the unit and one column is verified like all structure (rule 36), and is kept by what joins keep
+    Why  a declared key of the unit and one column is verified like all structure (rule 36), and is kept by what joins keep. Rows with
+         values that were not selected are on one level, however many values these are: of such a key nothing is known
     """
     source = block.source
     unit = source.unit.column.tree if source.unit is not None and source.unit.column is not None else None
     columns = frozenset().union(*(key - {unit} for key in source.unique if unit in key and len(key) == 2))
-    keys = (place for place, k in enumerate(block.keys) if k.scalar.tree in columns and not k.scalar.nullable)
+    listed = ((place, key.scalar) for place, key in enumerate(block.keys) if key.selected is None)
+    keys = (place for place, scalar in listed if scalar.tree in columns and not scalar.nullable)
     return next(keys, None)
 
 
@@ -276,7 +296,7 @@ def _measured(
     return Release(part, tuple(measures), None, (), loss, "", is_cube=True, marginals=marginals)
 
 
-def _fingerprint(part: BoundedBlock, release: Release, ways: int, price: EpsilonDelta, identity: str) -> str:
+def _fingerprint(part: BoundedBlock, release: Release, ways: int, price: CubePrice, identity: str) -> str:
     """Fingerprint of the question: no variance, which follows from it."""
     block, source = part.block, part.block.source
     return fingerprint(
@@ -285,10 +305,14 @@ def _fingerprint(part: BoundedBlock, release: Release, ways: int, price: Epsilon
         "cube of even variances",
         tree_of(source.unit.column) if source.unit is not None else None,
         frozenset(condition.tree for condition in source.where),
-        tuple((key.scalar.tree, key.values) for key in block.keys),
+        # what selections leave of the price hangs on their limits on one unit's values too
+        tuple(
+            (key.scalar.tree, key.values if key.selected is None else ("selected", key.selected, str(price.rho)))
+            for key in block.keys
+        ),
         (part.limits.rows, part.enforced, _apart(block)),
         tuple(measure.statistic.identity for measure in release.measures),
         ways,
-        f"{price.epsilon} {price.delta}",
+        f"{price.asked.epsilon} {price.asked.delta}",
         identity,
     )

@@ -64,9 +64,12 @@ def slices(release: Release) -> Iterator[Slice]:
         yield from every_slice(release)
 
 
-def every_slice(release: Release) -> Iterator[Slice]:
-    """The same wherever such conditions stand: what is left of one group is then after the limits of all of them."""
-    subjects = _subjects(release)
+def every_slice(release: Release, *, named: bool = False) -> Iterator[Slice]:
+    """The same wherever such conditions stand: what is left of one group is then after the limits of all of them.
+
+    named  also of columns without a list, where a condition names the values that it leaves
+    """
+    subjects = _subjects(release, named)
     for size in range(len(subjects), 0, -1):
         for chosen in combinations(subjects, size):
             yield Slice(_without(release, chosen), chosen)
@@ -86,14 +89,16 @@ def _cuts_nobody(release: Release) -> bool:
     return any(key <= values.keys() and prod(values[name] for name in key) <= limited.limits.rows for key in keys)
 
 
-def _subjects(release: Release) -> list[Subject]:
+def _subjects(release: Release, named: bool) -> list[Subject]:
     found: dict[Node, Subject] = {}
     for condition in release.limited.block.source.where:
         subject, values = _chosen(condition)
+        if subject is None and named:
+            subject, values = _named(condition)
         if subject is None:
             continue
         key = as_listed(GroupKey("", subject))
-        as_text = travels_as_text(subject, True)
+        as_text = travels_as_text(subject, key.values is not None)
         allowed = frozenset(wire(value, subject, as_text) for value in values)
         known = found.get(subject.tree)
         if known is not None:
@@ -128,6 +133,18 @@ def _chosen(condition: Scalar) -> tuple[Scalar | None, tuple[Value, ...]]:
         return None, ()
     left_out = negated != (inner.function == "<>")
     return subject, tuple(value for value in declared if (value in named) != left_out)
+
+
+def _named(condition: Scalar) -> tuple[Scalar | None, tuple[Value, ...]]:
+    """A whole number or text without a list, and the values that a condition names of it; (None, ()) for any other."""
+    values = condition.args[1:]
+    if condition.function not in ("=", "in") or not all(arg.is_literal and arg.value is not None for arg in values):
+        return None, ()
+    subject = condition.args[0]
+    is_plain = subject.sqltype.is_text or subject.sqltype.is_integer
+    if not is_plain or not any(True for _ in subject.leaves()) or as_listed(GroupKey("", subject)).values is not None:
+        return None, ()
+    return subject, tuple(arg.value for arg in values if arg.value is not None)
 
 
 def _declared(subject: Scalar) -> tuple[Value, ...]:

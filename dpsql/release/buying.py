@@ -27,7 +27,7 @@ from dpsql.guard.guarding import Guarding, Judged
 from dpsql.guard.history import BlockQuestion
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.charges import Receipt
-from dpsql.plan.compiled import CompiledRelease, Verified
+from dpsql.plan.compiled import Compiled, CompiledRelease, Verified
 from dpsql.plan.resolved import InputTable
 from dpsql.plan.tables import NoisyTable, PublicTable
 from dpsql.planner.total import Texts
@@ -139,6 +139,12 @@ class Buying:
                 self._texts.check(one.part, held.plan.bounds, everywhere=guarded)
         receipt = self._paid(held, staged, fresh, asked, key)
         return Bought(held, staged, receipt, notes) if receipt is not None else None
+
+    def require_fits(self, plans: Sequence[Compiled]) -> None:
+        """Raises 501 where what is bought one after the other does not fit as a whole; nothing is charged."""
+        parts = [part for plan in plans for part in plan.releases]
+        request = request_of(plans[0], parts, (), self._analyst, self._dataset.version, (), False, "", "")
+        self._ledger.require_fits(request, self._budget)
 
     def is_claimed(self, held: Held) -> bool:
         """True if somebody works out one of the missing releases."""

@@ -1,10 +1,9 @@
 """release: ExactTable -> NoisyTable. The only code that reads exact sums.
 
-Declared keys are all there, with zeros where the engine had no rows, and a key that was not declared is dropped. Noise is drawn for
-a vector of zeros and added to the exact integers, exactly (core/columns.py): no sum wraps and none is cut off, however large the
-draw. A privately selected key
-that somebody has stays iff its noisy number of units reaches the threshold. The order of groups is that of the declared list, or of
-the released keys themselves: never the engine's.
+Declared keys are all there, with zeros where the engine had no rows, and a key that was not declared is dropped. Noise is drawn for a
+vector of zeros and added to the exact integers, exactly (core/columns.py): no sum wraps and none is cut off, however large the draw. A
+privately selected key that somebody has stays iff its noisy number of units reaches the threshold. The order of groups is that of the
+declared list, or of the released keys themselves: never the engine's.
 """
 
 from __future__ import annotations
@@ -30,10 +29,8 @@ from dpsql.plan.tables import KeyValue, NoisyTable, PublicTable
 
 Columns = tuple[Column[KeyValue], ...]
 Sums = tuple[Column[int], ...]
-
 Group = tuple[KeyValue, ...]
 """The keys of one group."""
-
 KeyTables = Mapping[str, Columns]
 """The columns of input tables that list group keys, by name."""
 
@@ -241,26 +238,27 @@ def wire_columns(table: PublicTable) -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class _Dimension:
-    """Group keys that are listed together: their places among the keys, and their values."""
+    """Group keys that are listed together: their places among the keys, and their values; `rest` where all others are one more."""
 
     places: tuple[int, ...]
     columns: Columns
+    rest: bool = False
 
     @property
     def size(self) -> int:
-        return len(self.columns[0])
+        return len(self.columns[0]) + self.rest
 
     def found(self, keys: Columns) -> Places:
-        """Of each row of some keys its place in the list; -1: it is not listed."""
-        if len(self.places) == 1:
-            place = _whole_places(self.columns[0], keys[self.places[0]])
-            if place is not None:
-                return place
+        """Of each row of some keys its place in the list; of one that is not listed -1, or the last place."""
+        count, other = len(self.columns[0]), len(self.columns[0]) if self.rest else -1
+        place = _whole_places(self.columns[0], keys[self.places[0]]) if len(self.places) == 1 else None
+        if place is not None:
+            return np.where(place < 0, other, place)
         listed = {values: i for i, values in enumerate(zip(*self.columns, strict=True))}
-        if len(listed) < self.size:
+        if len(listed) < count:
             raise error(901, "a listed group key stands there twice")
         rows = zip(*(keys[place] for place in self.places), strict=True)
-        return np.fromiter((listed.get(row, -1) for row in rows), dtype=np.intp, count=len(keys[0]))
+        return np.fromiter((listed.get(row, other) for row in rows), dtype=np.intp, count=len(keys[0]))
 
 
 def _whole_places(listed: Column[KeyValue], keys: Column[KeyValue]) -> Places | None:
@@ -279,7 +277,8 @@ def _whole_places(listed: Column[KeyValue], keys: Column[KeyValue]) -> Places | 
 def _dimensions(asked: Release, lists: KeyTables) -> list[_Dimension]:
     """The listed keys, in their order."""
     found = [_Dimension(listed.keys, lists[listed.bound]) for listed in asked.limited.block.lists]
-    found += [_Dimension((i,), (Column.of(key.values),)) for i, key in enumerate(asked.keys) if key.values is not None]
+    for i, key in enumerate(asked.keys):
+        found += [_Dimension((i,), (Column.of(key.listed),), key.values is None)] if key.listed is not None else []
     return sorted(found, key=lambda dimension: dimension.places)
 
 
@@ -306,8 +305,9 @@ def _fill(asked: Release, keys: Columns, sums: Sums, lists: KeyTables) -> tuple[
     rows = int(np.count_nonzero(listed))
     sums = tuple(column.take(listed) for column in sums)
     along = [(one.size, place[listed]) for one, place in zip(dimensions, found, strict=True)]
-    if asked.marginals:
-        of_each = [_summed(sums, *_flat([along[axis] for axis in axes], rows)) for axes in asked.marginals]
+    if asked.is_cube:
+        marginals = asked.marginals or (tuple(range(len(along))),)
+        of_each = [_summed(sums, *_flat([along[axis] for axis in axes], rows)) for axes in marginals]
         return (), tuple(Column.of(np.concatenate(parts).tolist()) for parts in zip(*of_each, strict=True))
     groups, places = _flat(along, rows)
     return declared_keys(asked, lists), tuple(_filled(groups, places, column) for column in sums)

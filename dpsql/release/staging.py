@@ -123,7 +123,7 @@ class Staged:
                 raise error(901, "a list of group keys is longer than planned")
             groups *= rows
         for key in part.release.keys:
-            groups *= len(key.values) if key.values is not None else 1
+            groups *= key.levels
         if groups > self._max_cells:
             what = f"the listed keys make more than {self._max_cells:,} groups"
             raise self._problem(304, what, "group by fewer or coarser columns")

@@ -59,7 +59,7 @@ def answer(text: str, parameters: Parameters, world: World, key: str = "") -> An
         if isinstance(statement, Explain | Setting | Catalog):
             return _without_releases(statement, world)
     if not isinstance(statement, Query):
-        made = kept.asked(statement, world)
+        made = kept.asked(statement, world, lambda one: _bought(one, (), world))
         if isinstance(made, Answer):
             return made
         return kept.named(made, _bought(made.planned, (), world, key), world)
@@ -116,10 +116,10 @@ def prospect(text: str, world: World, planned: Sequence[StoredCube]) -> Prospect
     with cancellation.current().planning():
         statement = read(text, (), world)
         if isinstance(statement, Explain | Setting | Catalog):
-            return Prospect(NO_LOSS)
+            return Prospect()
         if not isinstance(statement, Query):
             missing = kept.missing(statement, world)
-            return Prospect(total(one.part.release.loss for one in missing), kept.prospect(statement, world))
+            return Prospect(tuple(one.part.release.loss for one in missing), kept.prospect(statement, world))
         compiled, off = plan(statement, world).plan, tuple[str, ...]()
         # what is free is not asked, so that only this tells whether it can be
         describe(compiled, statement.plain, world.catalog, world.sandbox)
@@ -127,7 +127,7 @@ def prospect(text: str, world: World, planned: Sequence[StoredCube]) -> Prospect
         if missing and statement.settled.reads_cubes and not statement.options.fresh:
             compiled, off = world.stored.unanswered(compiled, planned)
             missing = world.stored.look_up(compiled, statement.settled).missing
-    return Prospect(total(one.part.release.loss for one in missing), None, off)
+    return Prospect((total(one.part.release.loss for one in missing),), None, off)
 
 
 def about(text: str, world: World) -> About:

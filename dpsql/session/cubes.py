@@ -6,7 +6,7 @@ whoever is stopped before that asks the same again, and has it for the one charg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -21,6 +21,7 @@ from dpsql.answers.reusing import Reused
 from dpsql.core import cancellation
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
+from dpsql.core.loss import total
 from dpsql.core.wording import counted, listed, number
 from dpsql.guard.guarding import Judged
 from dpsql.mechanisms.residual import Axes, subsets
@@ -28,11 +29,11 @@ from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Bounded, Release
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.cube_terms import NamedCube
-from dpsql.planner.cubes import CalibratedCube, calibrate_cube, values_of
+from dpsql.planner.cubes import CalibratedCube, calibrate_cube, price_of, values_of
 from dpsql.planner.explain import explain_cube
 from dpsql.planner.explain.released import asked as in_sql
 from dpsql.planner.explain.words import Words
-from dpsql.planner.options import Options
+from dpsql.planner.options import OFF, Options
 from dpsql.planner.parse import CreateCube, Query, parse
 from dpsql.planner.planning import calibrate
 from dpsql.planner.qualified import in_main
@@ -50,18 +51,33 @@ MOST_SHOWN = 64
 """Marginals whose errors are told."""
 
 
-def asked(statement: CreateCube | NamedCube, world: World) -> PlannedCube | Answer:
-    """A cube up to its noise; of DROP the answer."""
+def asked(statement: CreateCube | NamedCube, world: World, buy: Callable[[Planned], Bought]) -> PlannedCube | Answer:
+    """A cube up to its noise, with the values of its keys; of DROP the answer.
+
+    buy  buys the selections of values: none before all of the price is seen to fit
+    """
     with cancellation.current().planning():
-        if isinstance(statement, CreateCube):
-            planned = plan(statement, world)
-            other = None if world.is_owners else world.stored.cubes.names.get(statement.name)
-            naming.require_free(other, planned.cube.fingerprint, "cube", "REFRESH")
-            return planned
-        named = _known(statement, world)
-        if statement.verb == "DROP":
-            return naming.dropped(world.stored.cubes.names, named, "cube", _LEFT_ALONE, world)
-        return plan(_again(named), world)
+        if isinstance(statement, NamedCube) and statement.verb == "DROP":
+            return naming.dropped(world.stored.cubes.names, _known(statement, world), "cube", _LEFT_ALONE, world)
+        planned = _free(statement, world)
+    if not planned.first:
+        return planned
+    world.release.require_fits([one.plan for one in (*planned.first, planned.planned)])
+    paid = [buy(one) for one in planned.first]
+    with cancellation.current().planning():
+        planned = replace(_free(statement, world), paid=tuple(paid))
+    if planned.first:
+        raise error(901, "the values of a cube's keys were bought, and are not stored")
+    return planned
+
+
+def _free(statement: CreateCube | NamedCube, world: World) -> PlannedCube:
+    """A cube up to its noise. Raises 105 where its name stands for another."""
+    planned = plan(meant(statement, world), world)
+    if isinstance(statement, CreateCube):
+        other = None if world.is_owners else world.stored.cubes.names.get(statement.name)
+        naming.require_free(other, planned.cube.fingerprint, "cube", "REFRESH")
+    return planned
 
 
 def explain(statement: CreateCube | NamedCube, world: World) -> str:
@@ -69,9 +85,8 @@ def explain(statement: CreateCube | NamedCube, world: World) -> str:
     if isinstance(statement, NamedCube) and statement.verb == "DROP":
         raise naming.not_bought("cube")
     planned = plan(meant(statement, world), world)
-    cube = planned.cube
-    is_stored = not world.stored.look_up(planned.plan, Options()).missing
-    lines = list(_told(cube, is_stored))
+    is_stored = not planned.first and not world.stored.look_up(planned.plan, Options()).missing
+    lines = list(_told(planned, is_stored))
     guarded = map(harmless, world.guard.lines(planned.planned.judged, planned.plan.plan.releases))
     return "\n".join([*map(harmless, lines), explain_cube(planned.plan, world.schema), *guarded])
 
@@ -83,7 +98,9 @@ def missing(statement: CreateCube | NamedCube, world: World) -> tuple[Missing, .
         if statement.verb == "DROP":
             return ()
         statement = _again(known)
-    return world.stored.look_up(plan(statement, world).plan, Options()).missing
+    planned = plan(statement, world)
+    parts = (*planned.first, planned.planned)
+    return tuple(one for part in parts for one in world.stored.look_up(part.plan, part.query.settled).missing)
 
 
 def prospect(statement: CreateCube | NamedCube, world: World) -> StoredCube | None:
@@ -165,10 +182,18 @@ def _read(asked: Release, found: Reused) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCube:
-    """A cube up to its noise, as the query that it is bought by."""
+    """A cube up to its noise, as the query that it is bought by.
+
+    selections  of the values of its keys that have no list
+    first       those of them that are bought before: until then nothing is known of these values
+    paid        those that were bought
+    """
 
     planned: Planned
     cube: StoredCube
+    selections: tuple[Compiled, ...] = ()
+    first: tuple[Planned, ...] = ()
+    paid: tuple[Bought, ...] = ()
 
     @property
     def plan(self) -> Compiled:
@@ -181,12 +206,30 @@ class PlannedCube:
 
 def plan(statement: CreateCube, world: World) -> PlannedCube:
     """A cube up to its noise."""
-    asked = replace(statement.query, options=Options(max_rows=statement.terms.max_rows), session=Options())
+    # selections are a cube's own: a list that was read off another one would be gone with that
+    asked = replace(statement.query, options=Options(max_rows=statement.terms.max_rows, cube=OFF), session=Options())
     query = in_main(asked, world.schema)
     bounded = naming.bounded(query, world, statement.terms.ways)
-    judged = world.guard.judge(bounded)
-    made = calibrate_cube(bounded, statement.terms, naming.written(statement.query), world.schema, world.identities)
-    return PlannedCube(Planned(query, judged, made.compiled), _cube(statement, made, world))
+    post_query = replace(bounded.post_query, written=naming.written(statement.query), traced=False)
+    bounded, terms = replace(bounded, post_query=post_query), statement.terms
+    from dpsql.planner.cube_keys import selections, unlisted, with_selected
+
+    judged, places = world.guard.judge(bounded), unlisted(bounded)
+    whole = price_of(terms, world.schema)
+    chosen, left = selections(bounded, places, terms, whole, world.schema, world.identities)
+    held = [world.stored.look_up(one, query.settled) for one in chosen]
+    # what they show is compared with nothing: no number of theirs is told, and the cube is in the history with the same rows
+    first = tuple(
+        Planned(query, replace(judged, asked={}), one) for one, own in zip(chosen, held, strict=True) if own.missing
+    )
+    released = {
+        i: own.tables.get(one.releases[0].release.name) for i, one, own in zip(places, chosen, held, strict=True)
+    }
+    made = calibrate_cube(
+        with_selected(bounded, released, terms.ways, world.schema), terms, left, world.schema, world.identities
+    )
+    cube = _cube(statement, made, chosen, world)
+    return PlannedCube(Planned(query, judged, made.compiled), cube, chosen, first)
 
 
 def _again(cube: StoredCube) -> CreateCube:
@@ -206,18 +249,28 @@ def _known(statement: NamedCube, world: World) -> StoredCube:
 
 def named(planned: PlannedCube, found: Bought, world: World) -> Answer:
     """A cube that was bought, or was stored already, under its name from now on."""
-    cube, count = planned.cube, len(found.held.missing)
+    cube, parts = planned.cube, (*planned.paid, found)
+    count = sum(len(one.held.missing) for one in parts)
     naming.keep(world.stored.cubes.names, cube)
     columns, rows = _errors(cube)
     accuracy = Accuracies.nothing(len(columns), len(rows))
     free = () if count else ("it is stored already: nothing was charged",)
-    return Answer(columns, rows, accuracy, found.receipt, not count, count, (*found.notes, *free), (cube.fingerprint,))
+    receipt = replace(found.receipt, loss=total(one.receipt.loss for one in parts))
+    notes = (*found.notes, *_of_rest(cube), *free)
+    return Answer(columns, rows, accuracy, receipt, not count, count, notes, (cube.fingerprint,))
+
+
+def _of_rest(cube: StoredCube) -> Iterator[str]:
+    """Notes on keys whose values were selected; the same whatever is selected."""
+    names = listed([name for name, values in zip(cube.told, cube.selected, strict=False) if values is not None])
+    if names:
+        yield f"values of {names} that too few people share were not selected: their rows are in totals alone"
 
 
 # --- what a cube is -----------------------------------------------------------------------------------------------------
 
 
-def _cube(statement: CreateCube, made: CalibratedCube, world: World) -> StoredCube:
+def _cube(statement: CreateCube, made: CalibratedCube, chosen: Sequence[Compiled], world: World) -> StoredCube:
     part = made.compiled.releases[0]
     release = part.release
     rows = world.stored.questions.rows(release)
@@ -233,9 +286,15 @@ def _cube(statement: CreateCube, made: CalibratedCube, world: World) -> StoredCu
         tuple(words.expression(key.scalar) for key in block.keys),
         release.limited.limits.rows,
         min(len(block.keys), statement.terms.ways or len(block.keys)),
-        (price.epsilon, price.delta, release.loss.rho),
+        (price.epsilon, price.delta + _delta(chosen), release.loss.rho + sum(one.plan.loss.rho for one in chosen)),
         tuple(_statistics(made, words, rows)),
+        selected=tuple(key.selected for key in block.keys) if chosen else (),
     )
+
+
+def _delta(chosen: Sequence[Compiled]) -> Fraction:
+    """[probability] The most that selections may spend."""
+    return sum((one.plan.price.delta for one in chosen), Fraction(0))
 
 
 def _statistics(made: CalibratedCube, words: Words, rows: RowsKey) -> Iterator[CubeStatistic]:
@@ -274,12 +333,16 @@ def numbers_of(cube: StoredCube) -> list[str]:
     return ["COUNT(*)", *(f"SUM({one.told})" for one in cube.statistics[1:])]
 
 
-def _told(cube: StoredCube, is_stored: bool) -> Iterator[str]:
+def _told(planned: PlannedCube, is_stored: bool) -> Iterator[str]:
     """Lines of EXPLAIN."""
+    cube, is_open = planned.cube, bool(planned.first)
     epsilon, delta, rho = cube.price
-    keys = listed([f"{name} ({n:,})" for name, n in zip(cube.told, cube.shape, strict=True)])
-    yield f"cube {printable(cube.name)}: {counted(cube.size, 'cell')} by {keys}"
+    sizes = zip(cube.told, cube.shape, cube.selected or (None,) * len(cube.keys), strict=True)
+    keys = listed([f"{name} ({n:,})" if s is None else f"{name} ({_number(len(s))})" for name, n, s in sizes])
+    cells = f"{counted(cube.size, 'cell')} " * (not is_open)
+    yield f"cube {printable(cube.name)}: {cells}by {keys}"
     yield f"  all groups by at most {cube.ways} of these keys, and what conditions on their values leave of them"
+    yield from _selecting(planned)
     if is_stored:
         yield "price: stored already, so it is free"
     else:
@@ -287,12 +350,31 @@ def _told(cube: StoredCube, is_stored: bool) -> Iterator[str]:
             f"price: rho {at_least(rho)}, the most that stays within epsilon {number(epsilon)} and delta {number(delta)}; it has "
             "no epsilon of its own, so sums of epsilons alone end with it"
         )
+    # an axis of ever more values makes the variance of every group at most twice as large as one of a single value
+    wider = 2 ** (sum(values is not None for values in cube.selected) / 2) if is_open else 1.0
     for axes in _marginals(cube):
         told = listed([cube.told[axis] for axis in sorted(axes)]) if axes else "nothing"
-        errors = (
-            f"{name} +-{width:.3g}" for name, width in zip(numbers_of(cube), marginal_errors(cube, axes), strict=True)
+        widths = zip(numbers_of(cube), marginal_errors(cube, axes), strict=True)
+        errors = (f"{name} {'at most ' * is_open}+-{wider * width:.3g}" for name, width in widths)
+        groups = f", {counted(prod(cube.shape[axis] for axis in axes), 'group')}" * (not is_open)
+        yield f"  by {told}{groups}: {', '.join(errors)}"
+
+
+def _number(selected: int) -> str:
+    return f"{selected:,} and others" if selected else "selected privately"
+
+
+def _selecting(planned: PlannedCube) -> Iterator[str]:
+    """Lines on how values of keys are selected."""
+    from dpsql.planner.cube_keys import tau_of
+
+    for one in planned.selections:
+        part, loss = one.releases[0], one.plan.loss
+        key, words = part.release.keys[0], Words.of_relation(part.release.limited.block.source)
+        yield (
+            f"  {words.expression(key.scalar)}: its values are selected before, each from {tau_of(part):,} people on by their noisy "
+            f"number, for rho {at_least(loss.rho)} and delta {number(loss.delta)} of the price; rows of others are in totals alone"
         )
-        yield f"  by {told}, {counted(prod(cube.shape[axis] for axis in axes), 'group')}: {', '.join(errors)}"
 
 
 def table(world: World) -> PublicTable:

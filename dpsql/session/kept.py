@@ -20,6 +20,7 @@ from dpsql.session import cubes, models, randomized
 from dpsql.session.cubes import PlannedCube
 from dpsql.session.expanding import expanded
 from dpsql.session.models import PlannedModel
+from dpsql.session.planned import Planned as PlannedQuery
 from dpsql.session.randomized import PlannedTable
 from dpsql.session.result import Answer
 from dpsql.session.world import World
@@ -27,8 +28,8 @@ from dpsql.session.world import World
 Planned = PlannedCube | PlannedModel | PlannedTable
 
 
-def asked(statement: Kept, world: World) -> Planned | Answer:
-    """Plan what is to be bought, up to its noise; of DROP the answer."""
+def asked(statement: Kept, world: World, buy: Callable[[PlannedQuery], Bought]) -> Planned | Answer:
+    """Plan what is to be bought, up to its noise; of DROP the answer. buy  buys what has to be known before"""
     match statement:
         case CreateSynthetic() | DropSynthetic():
             from dpsql.session import synthetic
@@ -38,7 +39,7 @@ def asked(statement: Kept, world: World) -> Planned | Answer:
             return models.asked(statement, world)
         case CreateTable() | DropTable():
             return randomized.asked(statement, world)
-    return cubes.asked(statement, world)
+    return cubes.asked(statement, world, buy)
 
 
 def named(planned: Planned, found: Bought, world: World) -> Answer:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from dpsql.accounting.cubes import StoredCube
 from dpsql.core.loss import PrivacyLoss
 from dpsql.guard.guarding import Judged
+from dpsql.mechanisms.prices import nominal
 from dpsql.plan.compiled import Compiled
 from dpsql.planner.parse import Query
 
@@ -24,13 +26,19 @@ class Planned:
 class Prospect:
     """The price that a statement would have.
 
-    cube  that it buys, or names anew
-    off   cubes, not bought yet, that it would be read off
+    losses  of each of its charges
+    cube    that it buys, or names anew
+    off     cubes, not bought yet, that it would be read off
     """
 
-    loss: PrivacyLoss
+    losses: tuple[PrivacyLoss, ...] = ()
     cube: StoredCube | None = None
     off: tuple[str, ...] = ()
+
+    @property
+    def price(self) -> Fraction:
+        """[nats] Its charges one by one, as they count in what a version of the data may cost."""
+        return sum(map(nominal, self.losses), Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)

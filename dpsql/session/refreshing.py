@@ -130,7 +130,7 @@ def planned(session: Session, purchases: Purchases, left: Fraction) -> tuple[Pur
         except Error as problem:
             found.append(Purchase(statement, Fraction(0), problem=problem))
             continue
-        price = nominal(asked.loss)
+        price = asked.price
         fits = price <= left
         left -= price if fits else 0
         found.append(Purchase(statement, price, fits, cube=asked.cube, off=asked.off))

@@ -137,6 +137,12 @@ def plan(statement: CreateSynthetic, world: World) -> PlannedRows:
         what = f"the cube {printable(statement.cube)} is of an earlier version of the data, or of other declarations"
         raise error(105, what, hint=f"write REFRESH CUBE {statement.cube} before", span=statement.span)
     axes = _axes(statement, cube)
+    for axis in axes:
+        if cube.values_of(axis) is not None:
+            what = (
+                f"values of {cube.told[axis]} were selected privately, and the rows of all others have none to be drawn"
+            )
+            raise error(104, what, hint="name the other keys of the cube", span=statement.span)
     keys = [known.part.release.keys[axis] for axis in axes]
     made = (
         SyntheticColumn(cube.told[a], k.scalar.sqltype, tuple(k.values or ())) for a, k in zip(axes, keys, strict=True)

@@ -83,6 +83,8 @@ def _key(key: GroupKey, bound: str | None, bounds: tuple[InputTable, ...], words
     name = f"group key {words.expression(key.scalar)}"
     if bound is not None:
         return f"{name}: listed by {made_of(bound, bounds)}, in {bound}, all shown; other rows are left out"
+    if key.values is None and key.selected is not None:
+        return f"{name}: {counted(len(key.selected), 'value')} selected before; all others are one more"
     if key.values is None:
         return f"{name}: selected privately"
     values = len([v for v in key.values if v is not None])
