@@ -54,12 +54,14 @@ class Cubes:
         self._questions, self.names, self._readable = questions, names, readable
         self._open: OrderedDict[str, tuple[Floats, ...]] = OrderedDict()
 
-    def find(self, part: CompiledRelease, wider: float) -> Reused | None:
+    def find(self, part: CompiledRelease, wider: float, cubes: Sequence[StoredCube] | None = None) -> Reused | None:
         """A release that is read off a cube; None where there is none, or it errs more than it may.
 
         wider  the most that its error may be, in errors of the release as it would be bought
+        cubes  that are looked at; None: all
         """
-        for one, rows, cube in self._asked(part, self.names.all() if _is_of_cells(part) else ()):
+        known = () if not _is_of_cells(part) else self.names.all() if cubes is None else cubes
+        for one, rows, cube in self._asked(part, known):
             view = _view(part.release, one, rows, cube)
             found = self._read(part, rows, view, wider) if view is not None else None
             if found is not None:

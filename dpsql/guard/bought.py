@@ -6,15 +6,15 @@ Why  they are answers that were charged and released, so what is decided by them
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.accounting.store import clean
 from dpsql.core.domains import Categories, Interval, Value
-from dpsql.guard.sizes import Bought, Sizes, from_histogram
+from dpsql.guard.sizes import RELEASED, Bought, Sizes, from_histogram
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.schema.write import days, microseconds
 from dpsql.sql.duckdb import literal_sql, quoted
@@ -39,6 +39,7 @@ class ColumnHistogram:
     """
 
     name: str
+    table: str
     column: Column
     sql: str
     read: Callable[[Sequence[object]], Cells]
@@ -57,6 +58,23 @@ def histograms(schema: Schema) -> list[ColumnHistogram]:
     ]
 
 
+def listed(one: ColumnHistogram) -> Iterator[ColumnHistogram]:
+    """The histogram of each value by itself, of a column whose values are all listed and are the same in a released table; nothing for
+    any other."""
+    column, here = one.column, quoted(one.column.name)
+    sqltype, domain = column.sqltype, column.domain
+    sql = f"SELECT {here} AS cell, COUNT(*) FROM {quoted(one.table)} GROUP BY 1"
+    if isinstance(domain, Categories):
+        if sqltype.is_text or sqltype.is_integer or sqltype.is_boolean:
+            yield one
+    elif isinstance(domain, Interval) and sqltype.is_integer and domain.upper - domain.lower < MOST_VALUES:
+        yield replace(one, sql=sql, read=lambda keys: _whole(keys[0]))
+
+
+def _whole(cell: object) -> Cells:
+    return (None, None) if cell is None else (Fraction(int(str(cell))), Fraction(int(str(cell))) + 1)
+
+
 def name_of(table: Table, column: Column) -> str:
     """Of a column in the ledger: another for each, whatever they are called."""
     return f"{quoted(table.name)}.{quoted(column.name)}"
@@ -67,7 +85,7 @@ def _histogram(table: Table, column: Column) -> ColumnHistogram | None:
     domain = column.domain
     if isinstance(domain, Categories):
         sql = f"SELECT {here} AS cell, COUNT(*) FROM {source} GROUP BY 1"
-        return ColumnHistogram(name, column, sql, lambda keys: (_value(keys[0], domain), None))
+        return ColumnHistogram(name, table.name, column, sql, lambda keys: (_value(keys[0], domain), None))
     is_date = column.sqltype.name == "DATE"
     if not isinstance(domain, Interval) or domain.upper <= domain.lower or column.sqltype.is_counted > is_date:
         return None
@@ -79,7 +97,7 @@ def _histogram(table: Table, column: Column) -> ColumnHistogram | None:
     bucket = f"width_bucket({number}, {_text(low)}, {_text(low + end)}, {parts}) AS cell, COUNT(*) FROM {source}"
     zeros = parts == PARTS and 0 in domain and not is_date
     sql = f"SELECT {here} = 0 AS zero, {bucket} GROUP BY 1, 2" if zeros else f"SELECT {bucket} GROUP BY 1"
-    return ColumnHistogram(name, column, sql, _Parts(domain.lower, end / parts, parts, zeros).read)
+    return ColumnHistogram(name, table.name, column, sql, _Parts(domain.lower, end / parts, parts, zeros).read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +151,10 @@ def counted(histogram: ColumnHistogram, rows: Sequence[tuple[object, ...]], nois
     return found
 
 
-def written(column: Column, cells: Sequence[Counted]) -> str:
-    """A histogram, with the declaration that it is of."""
+def written(column: Column, cells: Sequence[Counted], source: str = RELEASED) -> str:
+    """A histogram, with the declaration that it is of, and what it was read off."""
     body = [[_plain(value), _plain(end), count] for value, end, count in cells]
-    return json.dumps({"declared": _declared(column), "cells": body})
+    return json.dumps({"declared": _declared(column), "cells": body, "source": source})
 
 
 def bought(schema: Schema, bodies: Mapping[str, str]) -> Bought:
@@ -150,7 +168,7 @@ def bought(schema: Schema, bodies: Mapping[str, str]) -> Bought:
                 cells = [(_read(value), _end(end), float(count)) for value, end, count in kept["cells"]]
                 known = from_histogram(cells)
                 if known is not None:
-                    found[table.name, column.name] = known
+                    found[table.name, column.name] = replace(known, source=kept.get("source", RELEASED))
     return found
 
 

@@ -8,7 +8,7 @@ ends of bounds get no more: the extreme person is no crowd.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpsql.core.domains import Categories, Interval, Value
@@ -20,6 +20,10 @@ NULLS = 0.05
 """[share] of NULL in a nullable column, but that of twice k people at least."""
 DECLARED = 0.1
 """[share] as declared beside a released histogram: nobody is known to be absent."""
+
+
+RELEASED = "released sizes"
+"""Source of sizes that the owner bought by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +45,13 @@ class Sizes:
     shares  of its values; () where nothing is known of them
     nulls   [share] of NULL
     rest    [share] of values of which nothing is known
+    source  in words, of released ones
     """
 
     shares: tuple[Share, ...]
     nulls: float
     rest: float = 0.0
+    source: str = field(default=RELEASED, repr=False, compare=False)
 
 
 Bought = Mapping[tuple[str, str], Sizes]

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.cancellation import check
+from dpsql.core.wording import listed as in_words
 from dpsql.engines.duckdb.loading import load
 from dpsql.engines.duckdb.locked import connect, lock, one_select, run
 from dpsql.engines.writing import name
@@ -119,7 +120,7 @@ class SampleUnits(Walled):
     def source(self) -> str:
         """Describe in words where the numbers of people come from."""
         if self._bought:
-            return "by released sizes"
+            return f"by {in_words(sorted({one.source for one in self._bought.values()}))}"
         usual = any(column.usual for table in self._schema.tables for column in table.columns)
         return "as the owner expects" if usual else "as declared"
 

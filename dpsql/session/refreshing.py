@@ -53,6 +53,11 @@ class Purchase:
         return self.fits and bool(self.price)
 
     @property
+    def is_held(self) -> bool:
+        """True if its answer is stored."""
+        return self.fits and self.problem is None
+
+    @property
     def fields(self) -> dict[str, object]:
         state = (
             "refused" if self.problem is not None else "left" if not self.fits else "bought" if self.price else "stored"
@@ -105,7 +110,11 @@ def buy(
         found = planned(session, schema.refresh, left())
         if any(one.is_paid for one in found):
             told(text_of(schema, found))
-        return Followed(gone, tuple(_bought(session, one, left) for one in found))
+        made = tuple(_bought(session, one, left) for one in found)
+        sized = session.keep_sizes([one.cube.name for one in made if one.is_held and one.cube is not None])
+        if sized:
+            told(text_of_sizes(sized))
+        return Followed(gone, made)
 
 
 def text_of(schema: Schema, found: tuple[Purchase, ...]) -> str:
@@ -119,6 +128,12 @@ def text_of(schema: Schema, found: tuple[Purchase, ...]) -> str:
     lines += [f"read off them, free: {counted(free, 'statement')}"] if free else []
     lines += [f"left, epsilon {float(one.price):.6g}: {printable(one.statement)}" for one in found if not one.fits]
     return harmless("\n".join(lines), kept="\n")
+
+
+def text_of_sizes(found: tuple[tuple[str, str], ...]) -> str:
+    """Text of the columns whose sizes the guard knows from now on, and of the cubes that these were read off."""
+    names, cubes = ([printable(name) for name in dict.fromkeys(part)] for part in zip(*found, strict=True))
+    return harmless(f"sizes for the guard, read off {listed(cubes)}, free: {listed(names)}", kept="\n")
 
 
 def planned(session: Session, purchases: Purchases, left: Fraction) -> tuple[Purchase, ...]:

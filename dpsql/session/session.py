@@ -85,6 +85,12 @@ class Session:
 
         return self._guarded("", lambda: propose(statements, epsilon, self._world))
 
+    def keep_sizes(self, cubes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """Sizes for the guard, read off some cubes and kept: (column, cube)."""
+        from dpsql.session.cube_sizes import keep_sizes
+
+        return self._guarded("", lambda: keep_sizes(self._world, cubes))
+
     def describe(self, sql: str, parameters: Parameters = ()) -> Columns:
         """The columns that a statement would have, without running or charging it."""
         return self._guarded(sql, lambda: stages.columns(sql, parameters, self._world))
