@@ -84,8 +84,8 @@ CHARTS: list[tuple[str, int, str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def main(address: str) -> None:
-    """address  of the data, as the dialect for SQLAlchemy reads it"""
+def main(address: str, buyer: str) -> None:
+    """address, buyer  of the data, as the dialect for SQLAlchemy reads it: for Superset, and for who buys the cubes"""
     app = create_app()
     with app.app_context():
         upgrade(directory=str(Path(app.root_path) / "migrations"))
@@ -94,7 +94,7 @@ def main(address: str) -> None:
         from superset.models.core import Database
         from superset.utils.core import override_user
 
-        buy(address)
+        buy(buyer)
         with override_user(login):
             if not db.session.query(Database).count():
                 make(address)
@@ -242,4 +242,4 @@ def a_filter(title: str, column: str, table: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(os.environ["DPSQL_ADDRESS"])
+    main(os.environ["DPSQL_ADDRESS"], os.environ["DPSQL_BUYER"])

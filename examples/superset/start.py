@@ -22,6 +22,14 @@ HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 # What Superset 6.1 needs to start and does not name.
 NEEDS = ["apache-superset==6.1.0", "rich", "cachetools", "flask-caching==2.3.1"]
+LOGINS = """
+# Superset asks as this one: no question of its may cost more, and what is reserved is not its to spend.
+[analysts.superset]
+dashboard = 0.1
+
+# Buys the cubes, and asks what no dashboard is to ask.
+[analysts.admin]
+"""
 
 
 def main() -> int:
@@ -32,8 +40,12 @@ def main() -> int:
     port = told.port or free_port()
     password = told.password or secrets.token_urlsafe(9)
     python = environment(folder / "venv")
-    address = told.address or f"dpsql:///{data(folder / 'randhie')}"
-    settings = {**variables(folder, password), "DPSQL_ADDRESS": address}
+    schema = data(folder / "randhie") if told.address is None else None
+    address, buyer = (told.address or f"dpsql:///{schema}?analyst={name}" for name in ("superset", "admin"))
+    settings = {**variables(folder, password), "DPSQL_ADDRESS": address, "DPSQL_BUYER": buyer}
+    if schema is not None:
+        # where logins are declared, the owner approves the data before they ask
+        run([python, "-m", "dpsql", "check", str(schema)], settings, folder / "superset.log")
     say("making the dashboard")
     run([python, str(HERE / "dashboard.py")], settings, folder / "superset.log")
     say("starting Superset")
@@ -85,11 +97,14 @@ def environment(folder: Path) -> str:
 
 
 def data(folder: Path) -> Path:
-    """A copy of the data, so that what is spent here is of a budget of its own, and whose owner lets a cube cost more."""
+    """A copy of the data, so that what is spent here is of a budget of its own. Its owner lets a cube cost more, keeps the price of one
+    question from dashboards, and says who asks.
+    """
     schema = folder / "schema.toml"
     if not folder.exists():
         shutil.copytree(PROJECT / "examples" / "randhie", folder, ignore=shutil.ignore_patterns("*.ledger*", "*.dpsql"))
-        schema.write_text(schema.read_text().replace("cube = { epsilon = 1,", "cube = { epsilon = 2,"))
+        text = schema.read_text().replace("cube = { epsilon = 1,", "cube = { epsilon = 2,")
+        schema.write_text(text.replace("[privacy]\n", "[privacy]\nreserve = 0.5\n") + LOGINS)
     return schema
 
 

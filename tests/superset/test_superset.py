@@ -54,7 +54,7 @@ class Running:
         return self.folder / "randhie" / "schema.toml"
 
     def spent(self) -> float:
-        with dpsql.connect(self.schema) as connection:
+        with dpsql.connect(self.schema, analyst="admin") as connection:
             return float(connection.execute("SELECT spent_epsilon FROM dpsql.budget").fetchone()[0])
 
     def statements(self) -> list[dict[str, object]]:
@@ -108,7 +108,7 @@ def started(folder: Path, clock: Clock) -> Iterator[Running]:
 
 def refusal(schema: Path, sql: str) -> str:
     """The first line of what dpsql itself says of a statement."""
-    with dpsql.connect(schema, ledger=":memory:") as connection, pytest.raises(dpsql.Error) as raised:
+    with dpsql.connect(schema, analyst="superset") as connection, pytest.raises(dpsql.Error) as raised:
         connection.execute(sql)
     return str(raised.value).splitlines()[0]
 
@@ -218,6 +218,7 @@ def sql_lab(superset: Running, window: Browser) -> None:
     )
     assert price["result"][0]["Price"] == "epsilon 0.1, delta 0"
     for sql in (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.2) MEDIAN(income) FROM person",
         "SELECT * FROM person",
         "SELECT COUNT(*) FROM person WHERE person_id = 7",
         "SELECT AVG(incom) FROM person",
@@ -260,6 +261,7 @@ def a_time_line(superset: Running, window: Browser) -> None:
 def another_budget(superset: Running, window: Browser) -> None:
     """A copy of the data with a ledger of its own, asked by logins; after the first answer its budget is used up."""
     schema = unused(superset.schema.parent, superset.folder / "logins") / superset.schema.name
+    schema.write_text(schema.read_text().partition("[analysts.")[0])
     ledger = schema.with_name("logins.ledger")
     uri = f"dpsql:///{schema}?ledger={ledger}"
     made = {"database_name": "logins", "sqlalchemy_uri": uri, "impersonate_user": True, "expose_in_sqllab": True}
@@ -280,7 +282,7 @@ def the_engine_fails(superset: Running, window: Browser) -> None:
     """The file with the data cannot be read any more."""
     (superset.schema.parent / "person.parquet").write_bytes(b"not what it was")
     with pytest.raises(dpsql.OperationalError, match=r"\ADPSQL-707") as raised:
-        dpsql.connect(superset.schema)
+        dpsql.connect(superset.schema, analyst="superset")
     refused(superset, window, "SELECT AVG(income) FROM person", str(raised.value).splitlines()[0])
 
 
