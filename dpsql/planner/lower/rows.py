@@ -48,8 +48,21 @@ def travelling(key: GroupKey) -> Node:
     scalar = key.scalar
     if travels_as_text(scalar, key.values is not None):
         whole = one_form(scalar).tree
-        return Cast(Cast(whole, DOUBLE) if scalar.sqltype.is_float else whole, VARCHAR, tries=False)
-    return Cast(scalar.tree, BIGINT) if scalar.integral and not scalar.sqltype.is_boolean else scalar.tree
+        text = Cast(Cast(whole, DOUBLE) if scalar.sqltype.is_float else whole, VARCHAR, tries=False)
+        return text if key.selected is None else _level(text, key.selected, is_text=True)
+    tree = Cast(scalar.tree, BIGINT) if scalar.integral and not scalar.sqltype.is_boolean else scalar.tree
+    return tree if key.selected is None else _level(tree, key.selected, is_text=not scalar.integral)
+
+
+def _level(key: Node, selected: tuple[KeyValue, ...], *, is_text: bool) -> Node:
+    """A key that is one of the selected values, else one value that is not.
+
+    Why  so that as many groups leave the engine as levels are told apart, however many values there are
+    """
+    known = frozenset(selected)
+    others = (f"{RESERVED}others{i}" if is_text else i for i in count())
+    rest = next(value for value in others if value not in known)
+    return Bare(Case(((_among(key, selected), key),), _wire(rest)))
 
 
 def declared(key: GroupKey) -> Node:

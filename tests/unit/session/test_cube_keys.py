@@ -13,6 +13,8 @@ from dpsql.core.errors import Error
 from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.conversions import rho_at_most
 from dpsql.mechanisms.reach import largest_rho
+from dpsql.plan.releases import Release
+from dpsql.release import noisy
 from dpsql.release.buying import Bought, Buying
 from dpsql.session.session import Session
 from tests.support import clinic
@@ -193,3 +195,29 @@ def test_a_value_of_one_person_is_never_selected() -> None:
         cube = session._world.stored.cubes.names.get("tags")
         assert cube is not None and cube.values_of(0) == ()
         assert session.execute("SELECT tag, COUNT(*) FROM visit GROUP BY tag").rows == []
+
+
+def test_no_more_groups_leave_the_engine_than_the_cube_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many values few people share."""
+    asked, fill = list[int](), noisy._fill
+
+    def counted(release: Release, keys: noisy.Columns, *more: object) -> object:
+        asked.extend([len(keys[0])] if release.is_cube else [])
+        return fill(release, keys, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(noisy, "_fill", counted)
+    coded: list[clinic.Row] = [(*row[:10], 5 + i % 3 if i % 4 else i) for i, row in enumerate(PEOPLE)]
+    of_codes = (
+        f"CREATE PRIVATE CUBE codes {OPTIONS} AS SELECT code, site, COUNT(*) FROM patient GROUP BY CUBE (code, site)"
+    )
+    with closing(opened(data={**DATA, "patient": coded})) as session:
+        session.execute(TAGS)
+        session.execute(of_codes)
+        assert 0 < asked[0] <= 5 * 4 and 0 < asked[1] <= 4 * 3
+        by_code = session.execute("SELECT code, COUNT(*) FROM patient WHERE site = 1 GROUP BY code")
+        assert is_read(by_code) and {row[0] for row in by_code.rows} == {5, 6, 7}
+        assert session.execute("SELECT COUNT(*) FROM patient").rows == [(900,)]
+        session.execute(f"CREATE PRIVATE CUBE costs {OPTIONS} AS SELECT cost, COUNT(*) FROM visit GROUP BY CUBE (cost)")
+        by_cost = session.execute("SELECT cost, COUNT(*) FROM visit GROUP BY cost")
+        assert is_read(by_cost) and len(by_cost.rows) == 7
+        assert sum(int(str(count)) for _, count in by_cost.rows) == len(VISITS)
