@@ -69,10 +69,14 @@ class Purchase:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """Followers of an approval: statements that are stored no longer, and those that are listed."""
+    """Followers of an approval: statements that are stored no longer, and those that are listed.
+
+    sizes  that the guard has from now on: (column, cube)
+    """
 
     outdated: tuple[Outdated, ...] = ()
     purchases: tuple[Purchase, ...] = ()
+    sizes: tuple[tuple[str, str], ...] = ()
 
 
 def buy(
@@ -114,7 +118,7 @@ def buy(
         sized = session.keep_sizes([one.cube.name for one in made if one.is_held and one.cube is not None])
         if sized:
             told(text_of_sizes(sized))
-        return Followed(gone, made)
+        return Followed(gone, made, sized)
 
 
 def text_of(schema: Schema, found: tuple[Purchase, ...]) -> str:

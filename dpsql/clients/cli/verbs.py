@@ -275,6 +275,7 @@ def _refreshed(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> s
         told = {
             "outdated": [one.fields for one in found.outdated],
             "statements": [one.fields for one in found.purchases],
+            **({"sizes": dict(found.sizes)} if found.sizes else {}),
         }
         _print(json.dumps({**json.loads(report.json), **told}, indent=2))
     for one in found.purchases:

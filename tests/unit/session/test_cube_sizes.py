@@ -62,7 +62,8 @@ def refreshed(folder: Path, *statements: str) -> list[str]:
     schema, told = read_schema(folder / "schema.toml"), list[str]()
     with ledger(folder) as held:
         owner.refresh(schema, held)
-        buy(schema, held, told.append, ZeroNoise())
+        made = buy(schema, held, told.append, ZeroNoise())
+    assert bool(made.sizes) == any("sizes for the guard" in text for text in told)
     return told
 
 
