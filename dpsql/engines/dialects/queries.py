@@ -39,9 +39,46 @@ def _query(writing: Writing, node: exp.Expression) -> str:
     clause = node.args.get("with_")
     if clause is not None:
         # a query may stand in an operand of UNION ALL, and its names are its own there
-        parts = ", ".join(_common(writing, part) for part in clause.expressions)
-        return f"SELECT * FROM (WITH {parts} {_body(writing, node)}) AS {writing.words.name('dpsql query')}"
+        halves = _halves(node) if not writing.words.kept else None
+        whole = _body(writing, node) if halves is None else _whole(writing, *halves)
+        listed = [part for part in clause.expressions if halves is None or part.alias != _ABOVE]
+        parts = ", ".join(_common(writing, part) for part in listed)
+        return f"SELECT * FROM (WITH {parts} {whole}) AS {writing.words.name('dpsql query')}"
     return _body(writing, node)
+
+
+_ABOVE = "heavy"
+"""The units above a limit, as planner/lower/cutting.py names them."""
+
+
+def _halves(node: exp.Expression) -> tuple[exp.Select, exp.Select] | None:
+    """Of a cut the groups of units within all limits, and the numbered ones of all others; None for any other query."""
+    halves = [half.unnest() for half in (node.this, node.expression)] if isinstance(node, exp.Union) else []
+    kinds = []
+    for half in halves:
+        (join,) = half.args.get("joins") or [None]
+        named = isinstance(half, exp.Select) and join is not None and join.this.name == _ABOVE
+        kinds.append(str(join.args.get("kind") or "") if named else "")
+    return (halves[0], halves[1]) if kinds == ["ANTI", "SEMI"] else None
+
+
+def _whole(writing: Writing, within: exp.Select, above: exp.Select) -> str:
+    """Both halves in one, where all units' groups are numbered.
+
+    Why  an engine that computes no part of WITH once would read every row four times, to sort fewer. A unit within all limits has
+         its groups numbered up to the limit at most, and fewer rows in those before than it may keep: it keeps everything, as in its
+         own half, where nothing is numbered. Rows under no unit are never above a limit, and stand as they do there
+    """
+    (join,) = above.args["joins"]
+    unit, items = writing.value(join.args["on"].find(exp.Column)), []
+    for plain, numbered in zip(within.expressions, above.expressions, strict=True):
+        if isinstance(numbered, exp.Alias):
+            values = _shown(writing, plain.this), _shown(writing, numbered.this)
+            name = writing.words.name(numbered.alias)
+            items.append(f"CASE WHEN {unit} IS NULL THEN {values[0]} ELSE {values[1]} END AS {name}")
+        else:
+            items.append(_item(writing, numbered))
+    return f"SELECT {', '.join(items)} FROM {_source(writing, above.args['from_'].this)}"
 
 
 def _common(writing: Writing, part: exp.Expression) -> str:
