@@ -22,7 +22,7 @@ from dpsql.schema.model import Schema
 
 def require_place(schema: Schema, ledger: Ledger) -> Path:
     """The folder of all snapshots. Raises 802 for a ledger in memory, 801 where the engine makes none."""
-    kind_for(schema).require_copies()
+    kind_for(schema).require_copies(schema)
     root = snapshot_folder(ledger)
     if root is None:
         raise error(802, "a ledger in memory has no place for a prepared snapshot", hint="name a file for the ledger")

@@ -366,6 +366,6 @@ class EngineKind(Protocol):
         """
         ...
 
-    def require_copies(self) -> None:
+    def require_copies(self, schema: Schema) -> None:
         """Raise 801 where the engine makes no prepared snapshot."""
         ...

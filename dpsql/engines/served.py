@@ -19,6 +19,7 @@ Rows = list[tuple[object, ...]]
 TEXTS = {
     701: "the engine could not finish the statement; nothing was released and what was charged stays charged",
     702: "the data changed after it was opened; nothing was released and what was charged stays charged",
+    704: "the prepared snapshot cannot be written into the database that is named for it",
     707: "a data source cannot be read",
     903: "what crossed from the engine is not an integer, or no group key; nothing was released and what was charged stays charged",
 }

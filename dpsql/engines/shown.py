@@ -71,14 +71,22 @@ class ShownTables:
         held          by name of a relation that this question alone sees, its query; one of a declared table's name hides that
         kept, merged  what the engine says of a relation that is computed once, and of one that is not
         """
-        own = {relation.lower() for relation in held}
+        own, text = {relation.lower() for relation in held}, sql.lower()
+        # every relation more is analysed by the server; one whose name is escaped in a text may be in it
+        named = {
+            relation
+            for relation in self.queries
+            if relation.lower() in text or not relation.isascii() or '"' in relation or "`" in relation
+        }
+        named |= {table for relation in named for table in self.needs[relation]}
         parts = [f"{self.words.name(relation)} AS {kept}({query})" for relation, query in held.items()]
         parts += [
             f"{self.words.name(relation)} AS {merged}({query})"
             for relation, query in self.queries.items()
-            if relation.lower() not in own
+            if relation in named and relation.lower() not in own
         ]
-        return f'WITH {", ".join(parts)} SELECT * FROM ({sql}) AS "dpsql answer"'
+        shown = f"WITH {', '.join(parts)} " if parts else ""
+        return f'{shown}SELECT * FROM ({sql}) AS "dpsql answer"'
 
     def read(self, sql: str) -> list[str]:
         """The tables that a question may read: those on the way to the unit too."""

@@ -24,7 +24,8 @@ from dpsql.core.loss import NO_LOSS
 from dpsql.core.sqltypes import SqlType
 from dpsql.dataset import owner
 from dpsql.engines.base import ExactTable, RaisedError
-from dpsql.engines.spark import arrow
+from dpsql.engines.spark import arrow, copies
+from dpsql.engines.spark.copies import TableCopy
 from dpsql.engines.spark.engine import SparkEngine
 from dpsql.engines.spark.server import ClusterAddress, ConnectServer, address
 from dpsql.engines.spark.shown import of_owner
@@ -76,6 +77,7 @@ def test_an_address_has_a_folder_of_ours_and_no_secret_where_it_is_written() -> 
     held = address("sc://host:15002/;token=hidden;folder=/data/shop/")
     assert held == ClusterAddress("sc://host:15002/;token=hidden", "/data/shop")
     assert held.place == "sc://host:15002/;folder=/data/shop"
+    assert address("sc://host:15002/;folder=/data/shop;prepared=safe").prepared == "safe"
     assert address("sc://host:15002") == ClusterAddress("sc://host:15002", "")
 
 
@@ -131,6 +133,28 @@ def test_a_version_that_moves_between_check_and_statement_is_not_read(
         with pytest.raises(Error, match=r"DPSQL-702") as raised:
             opened.execute(f"{COUNT} WHERE age > 2")
         assert raised.value.__context__ is None and opened._world.ledger.spent() != NO_LOSS
+
+
+def test_the_listing_behind_a_statement_is_that_before_the_next(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls a statement. What moves in between is found behind the next one, which releases nothing."""
+    asked: list[object] = []
+    real = ConnectServer._read
+    monkeypatch.setattr(ConnectServer, "_read", lambda *given: asked.append(given) or real(*given))
+    monkeypatch.setattr("dpsql.engines.spark.engine.RECENT", 3600.0)
+    with closing(open_session(schema, None, ":memory:", ZeroNoise())) as opened:
+        opened.execute(f"{COUNT} WHERE age > 1")
+        asked.clear()
+        opened.execute(f"{COUNT} WHERE age > 2")
+        assert len(asked) == 2
+        rewritten(schema)
+        with pytest.raises(Error, match=r"DPSQL-702"):
+            opened.execute(f"{COUNT} WHERE age > 3")
+        spent = opened._world.ledger.spent()
+        with pytest.raises(Error, match=r"DPSQL-708"):
+            opened.execute(f"{COUNT} WHERE age > 4")
+        assert opened._world.ledger.spent() == spent
 
 
 def test_files_that_come_later_are_not_read_even_if_nobody_looks(
@@ -203,7 +227,7 @@ def test_text_that_is_no_utf8_is_null_and_ends_nothing(schema: Schema, spark: st
         odd = "named_struct('k', 1, 't', CAST(X'ff' AS STRING)), named_struct('k', 2, 't', 'plain')"
         asked = f"SELECT inline(array({odd}))"
         opened.session.sql(asked).write.mode("overwrite").parquet(f"{folder}/odd")
-        stored = opened.show("odd", "parquet", f"{folder}/odd")
+        stored = opened.show("odd", opened.files("parquet", f"{folder}/odd"))
         assert stored == [("k", "int"), ("t", "string")]
     finally:
         opened.close()
@@ -272,8 +296,9 @@ def ended(engine: SparkEngine) -> None:
     client._stub.ReleaseSession(asked)
 
 
-def test_a_session_that_the_server_closed_is_opened_again(schema: Schema) -> None:
+def test_a_session_that_the_server_closed_is_opened_again(schema: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a charge; the same rows are cut, since the key of the cut is sent anew; and other files are no more read than before."""
+    monkeypatch.setattr("dpsql.engines.spark.engine.RECENT", 0.0)
     sql = "SELECT site, COUNT(*) FROM patient JOIN visit USING (patient_id) WHERE age > {} GROUP BY site"
     with closing(open_session(schema, None, ":memory:", ZeroNoise())) as opened:
         engine, known = engine_of(opened), opened.execute(sql.format("-1")).rows
@@ -296,6 +321,7 @@ def test_a_session_that_is_closed_behind_the_charge_is_opened_for_the_next_state
             ended(engine)
             with pytest.raises(Error, match=r"DPSQL-701"):
                 opened.execute(f"{COUNT} WHERE age > 2")
+        monkeypatch.setattr("dpsql.engines.spark.engine.RECENT", 0.0)
         assert opened.execute(f"{COUNT} WHERE age > 3").rows and not opened._world.ledger.guarded
 
 
@@ -385,8 +411,6 @@ def _sum_of_products_mod_7(first: int, second: int) -> int:
 def test_the_owner_checks_and_drafts(schema: Schema, tmp_path: Path) -> None:
     with closing(Ledger.open(tmp_path / "a.ledger", ledger_identity(schema))) as ledger:
         facts = {f.table.name: f for f in owner.check(schema, ledger).tables}
-        with pytest.raises(Error, match=r"DPSQL-801"):
-            owner.check(schema, ledger, prepare=True)
     few = clinic.schema(tmp_path)
     few = replace(few, tables=tuple(t for t in few.tables if t.name in facts))
     with closing(Ledger.open(":memory:", ledger_identity(few))) as ledger:
@@ -398,6 +422,109 @@ def test_the_owner_checks_and_drafts(schema: Schema, tmp_path: Path) -> None:
             ]
     text = owner.init(schema.source.replace("/;", "/;x-hidden=secret;"))
     assert "[tables.patient]" in text and 'income = { type = "DOUBLE"' in text and "secret" not in text
+
+
+JOINED = "SELECT year, SUM(cost), COUNT(*) FROM visit JOIN patient USING (patient_id) GROUP BY year"
+
+
+def with_copies(schema: Schema, folder: Path) -> Schema:
+    """The schema with a database of its own for copies."""
+    server = ConnectServer(schema.source)
+    try:
+        server.rows(f"DROP DATABASE IF EXISTS safe_{folder.name} CASCADE")
+        server.rows(f"CREATE DATABASE safe_{folder.name}")
+    finally:
+        server.close()
+    return replace(schema, source=f"{schema.source};prepared=safe_{folder.name}")
+
+
+def prepared(schema: Schema, file: Path) -> set[str]:
+    """The owner's check with a ledger. Output: the tables that are in the database of copies then."""
+    with closing(Ledger.open(file, ledger_identity(schema))) as ledger:
+        assert owner.check(schema, ledger, prepare=True).snapshot is not None
+    server = ConnectServer(schema.source)
+    try:
+        found = server.rows(f"SHOW TABLES IN {address(schema.source).prepared}")
+        return {str(name) for _, name, temporary in found if not temporary}
+    finally:
+        server.close()
+
+
+def plan_of(engine: SparkEngine, sql: str) -> str:
+    (row,) = engine._server.rows(f"EXPLAIN EXTENDED {engine._asked(sql, {})}")
+    return str(row[0]).partition("== Physical Plan ==")[2]
+
+
+def test_the_owner_writes_a_copy_in_buckets_of_the_unit_where_the_address_says(schema: Schema, tmp_path: Path) -> None:
+    """It is read where it is as it was written, with what was verified, and joined by the unit without a shuffle; answers are those
+    of the files."""
+    there, file = with_copies(schema, tmp_path), tmp_path / "a.ledger"
+    assert len(prepared(there, file)) == 2
+    by_unit = (
+        'SELECT v."patient_id", count(*) FROM "visit" v JOIN "patient" p ON v."patient_id" = p."patient_id" GROUP BY 1'
+    )
+    with ExitStack() as stack:
+        plain = stack.enter_context(closing(open_session(schema, None, ":memory:", ZeroNoise())))
+        copied = stack.enter_context(closing(open_session(there, None, file, ZeroNoise())))
+        assert engine_of(copied).is_pinned and copied._world.dataset.facts and not engine_of(plain).is_pinned
+        # the same rows are cut
+        plain._world.ledger.store.secret = copied._world.ledger.store.secret
+        assert sorted(copied.execute(JOINED).rows) == sorted(plain.execute(JOINED).rows)
+        for session, moves in ((plain, True), (copied, False)):
+            engine = engine_of(session)
+            engine._server.session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+            found = plan_of(engine, by_unit)
+            assert ("Exchange" in found) == moves and ("SelectedBucketsCount" in found) != moves
+        # a session that the server has closed shows the copies again
+        ended(engine_of(copied))
+        engine_of(copied)._listed_at = -1e9
+        assert copied.execute(f"{COUNT} WHERE age > 1").rows and engine_of(copied).is_pinned
+
+
+def test_a_copy_that_is_not_as_it_was_written_is_not_read(schema: Schema, tmp_path: Path) -> None:
+    """Nor is it by who has it open, and the next one takes its place; the version of a copy is that of the files."""
+    there, file = with_copies(schema, tmp_path), tmp_path / "a.ledger"
+    first, safe, of_others = prepared(there, file), address(there.source).prepared, "dpsql_0123456789abcdef_1"
+    (visits,) = (TableCopy.read(path) for path in Path(f"{file}.prepared").glob("*/visit.parquet"))
+    server = ConnectServer(schema.source)
+    try:
+        server.rows(f"CREATE TABLE {safe}.{of_others} (a INT) USING parquet")
+        with closing(open_session(there, None, file, ZeroNoise())) as opened:
+            known = opened.execute(JOINED).rows
+            assert engine_of(opened).is_pinned
+            assert visits is not None
+            server.rows(f"INSERT INTO {visits.relation} SELECT * FROM {visits.relation}")
+            engine_of(opened)._listed_at = -1e9
+            with pytest.raises(Error, match=r"DPSQL-708"):
+                opened.execute(f"{COUNT} WHERE age > 1")
+    finally:
+        server.close()
+    with closing(open_session(there, None, file, ZeroNoise())) as opened:
+        assert not engine_of(opened).is_pinned
+        assert sorted(opened.execute(f"/* dpsql: fresh */ {JOINED}").rows) == sorted(known)
+    rewritten(schema)
+    with closing(Ledger.open(file, ledger_identity(there))) as ledger:
+        version = owner.check(there, ledger).version
+    assert not (Path(f"{file}.prepared") / version).exists()
+    again = prepared(there, file)
+    assert first < again and of_others in again and len(again) == 5
+    with closing(open_session(there, None, file, ZeroNoise())) as opened:
+        assert engine_of(opened).is_pinned and opened.execute("SELECT COUNT(*) AS n FROM patient").rows == [(3,)]
+        # the next preparation drops what no file names, and nothing of other data
+        server, root = engine_of(opened)._server, Path(f"{file}.prepared")
+        copies._sweep(server, copies._dotted(safe), copies._prefix(there), root)
+        kept = {str(name) for _, name, temporary in server.rows(f"SHOW TABLES IN {safe}") if not temporary}
+        assert kept == again - first
+
+
+def test_without_a_database_for_it_no_copy_is_made(schema: Schema, tmp_path: Path) -> None:
+    with closing(Ledger.open(tmp_path / "a.ledger", ledger_identity(schema))) as ledger:
+        with pytest.raises(Error, match=r"DPSQL-801.*names no database") as raised:
+            owner.check(schema, ledger, prepare=True)
+        assert ";prepared=NAME" in str(raised.value)
+        other = replace(schema, source=f"{schema.source};prepared=nowhere")
+        with pytest.raises(Error, match=r"DPSQL-704.*database that is named"):
+            owner.check(other, ledger, prepare=True)
 
 
 def test_tables_of_the_catalog_are_read_and_what_has_no_version_is_refused(schema: Schema, spark: str) -> None:

@@ -47,7 +47,7 @@ class DuckDBKind:
         path = Path(sources.bare(source)).resolve()
         return path.stem if path.is_file() else path.name, str(path), drafting.describe(path, sniff=sniff)
 
-    def require_copies(self) -> None:
+    def require_copies(self, schema: Schema) -> None:
         """It makes them."""
 
 

@@ -50,7 +50,7 @@ class PostgresKind:
             opened.close()
         return known.get("dbname", "database"), _without_password(known), tables
 
-    def require_copies(self) -> None:
+    def require_copies(self, schema: Schema) -> None:
         raise error(801, "of PostgreSQL there is no prepared snapshot", hint="run the check without preparing")
 
 

@@ -43,5 +43,5 @@ def _named(database: str, table: str) -> str:
 
 
 def _draft(server: ConnectServer, source: str, place: TableFolder) -> DraftTable:
-    columns = server.show("dpsql drafted", place.form, place.folder)
+    columns = server.show("dpsql drafted", server.files(place.form, place.folder))
     return DraftTable(source.removesuffix(".parquet"), source, [(c, str(computable(t) or t)) for c, t in columns])

@@ -7,31 +7,42 @@ import hmac
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from dpsql.core import cancellation
 from dpsql.core.cancellation import require_process
 from dpsql.core.errors import Error, error
-from dpsql.engines.base import ExactTable, Sieve, answer
+from dpsql.engines.base import ExactTable, Find, Kept, Sieve, answer
 from dpsql.engines.served import TEXTS, Rows, ServedEngine, told
 from dpsql.engines.shown import shown
 from dpsql.engines.signature import NO_LENGTHS, Digests, Lengths
-from dpsql.engines.spark import arrow
+from dpsql.engines.snapshot import Snapshot
+from dpsql.engines.spark import arrow, copies
+from dpsql.engines.spark.copies import Copies
 from dpsql.engines.spark.dialect import DIALECT, SparkDialect
-from dpsql.engines.spark.server import ENDED, SECRETS, ConnectServer, address
+from dpsql.engines.spark.server import ENDED, SECRETS, ConnectServer, Listing, address
 from dpsql.engines.spark.shown import ShowingFiles, of_owner
 from dpsql.engines.spark.stored import Opened, opened
 from dpsql.engines.spark.words import WORDS
 from dpsql.plan.tables import PublicTable
-from dpsql.schema.model import Schema
+from dpsql.schema.model import Schema, Table
 
 Result = TypeVar("Result")
 _MACHINE = ("08", "42501", "53", "54", "57", "58", "HY", "KD", "XX")
 """Beginnings of the states of what the server lacks, whatever the values are."""
 _FULL = re.compile("OutOfMemory|No space left|UNABLE_TO_ACQUIRE_MEMORY|maxResultSize")
 _ENDED = (ENDED, "OPERATION_ABANDONED")
+RECENT = 10.0
+"""[seconds] for which the listing behind one statement is that before the next.
+
+Why  a listing is a job of the server, which takes as long as a small statement. Each statement has its own behind it, and releases
+     nothing that other files gave: what this one spares is a charge, where files change in between
+"""
 
 
 class FileListing:
@@ -40,11 +51,11 @@ class FileListing:
     Why  the listing tells of any file that is written anew; the checksum knows the rows again where only the files are others
     """
 
-    def __init__(self, engine: SparkEngine) -> None:
-        self._engine = engine
+    def __init__(self, engine: SparkEngine, files: Listing) -> None:
+        self._engine, self._files = engine, files
 
     def keyed(self, secret: bytes, structure: str) -> str:
-        listed = f"spark\n{structure}\n{self._engine.files}".encode()
+        listed = f"spark\n{structure}\n{self._files}".encode()
         return hmac.new(secret, listed, hashlib.sha256).hexdigest()
 
     def holds(self) -> bool:
@@ -64,17 +75,19 @@ class SparkEngine(ServedEngine):
     Errors  707 the server cannot be reached; 804 it does not have the declared columns; else as Engine
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, find: Find) -> None:
         self._process, self._schema = os.getpid(), schema
-        self._limited, self._moved = False, False
+        self._limited, self._moved, self._listed_at = False, False, -RECENT
         self._renewing = threading.Lock()
         self.dialect: SparkDialect = DIALECT
         self.words = WORDS
-        self.signature = FileListing(self)
+        self._copies: Copies | None = None
         self._server = ConnectServer(schema.source)
         try:
-            self._stored: Opened = self._walled(lambda: opened(self._server, address(schema.source), schema), 707)
+            self._stored: Opened = self._walled(lambda: self._of_files(schema.tables), 707)
             self._shown = self._walled(lambda: shown(ShowingFiles(), schema, self._stored.tables), 707)
+            self.signature = FileListing(self, self._stored.files)
+            self._take(find(self.signature))
         except BaseException:
             self.close()
             raise
@@ -84,7 +97,7 @@ class SparkEngine(ServedEngine):
         return "<SparkEngine>"
 
     @property
-    def files(self) -> tuple[tuple[str, int, str], ...]:
+    def files(self) -> Listing:
         """Those that are read: path, size [bytes] and time."""
         return self._stored.files
 
@@ -113,6 +126,7 @@ class SparkEngine(ServedEngine):
                     lambda batches: answer((list(map(arrow.column, b.columns)) for b in batches), keys, sums, sieve),
                 )
             self._require()
+            self._listed_at = time.monotonic()
             return found
 
         return self._walled(read, 701)
@@ -126,16 +140,52 @@ class SparkEngine(ServedEngine):
 
         return self._walled(read, 707)
 
+    def copy(self, schema: Schema, table: Table, file: Path, kept: Kept | None = None) -> None:
+        self._walled(lambda: copies.write(self._server, schema, self._stored, self._shown, table, file), 704)
+
+    def _take(self, found: Snapshot | None) -> None:
+        """Read private tables from a prepared snapshot, where it is there as it was written."""
+        self._copies = copies.noted(self._schema, found.files) if found is not None else None
+        if self._copies is not None:
+            stored = self._walled(self._copied, 707)
+            if stored is None:
+                self._copies = None
+            else:
+                queries = {**self._shown.queries, **copies.queries(self._schema, stored)}
+                self._stored, self._shown = stored, replace(self._shown, queries=queries)
+
+    def _copied(self) -> Opened | None:
+        try:
+            return self._opened()
+        except Error:
+            raise
+        except Exception as fault:
+            if not _is_gone(fault):
+                raise
+        return None
+
+    def _opened(self) -> Opened | None:
+        """All that is read, as it is now, shown to the session; None where a copy has other files than were written."""
+        if self._copies is None:
+            return self._of_files(self._schema.tables)
+        public = self._of_files([t for t in self._schema.tables if t.public])
+        return copies.opened(self._server, self._copies, public)
+
+    def _of_files(self, declared: Sequence[Table]) -> Opened:
+        return opened(self._server, address(self._schema.source), declared)
+
     def _asked(self, sql: str, held: Mapping[str, str]) -> str:
         """A question; held: by name of a relation the view of the session that it stands for."""
         return self._shown.asked(sql, {name: f"SELECT * FROM {WORDS.name(view)}" for name, view in held.items()})
 
     @property
     def is_pinned(self) -> bool:
-        return False
+        return self._copies is not None
 
     def unchanged(self) -> bool:
-        """True while the files are those that were opened."""
+        """True while the files are those that were opened, as they were listed now or behind a statement shortly before."""
+        if not self._moved and time.monotonic() - self._listed_at < RECENT:
+            return True
         self._moved = self._moved or self._walled(self._reached, 707) != self.files
         return not self._moved
 
@@ -157,7 +207,7 @@ class SparkEngine(ServedEngine):
         if self._process == os.getpid():
             self._server.close()
 
-    def _reached(self) -> tuple[tuple[str, int, str], ...]:
+    def _reached(self) -> Listing:
         """The files that are there now; where the server has closed its session, by a new one.
 
         Why  servers close sessions that nobody uses for an hour. Nothing of a statement was sent yet, and what the new session is shown
@@ -174,21 +224,19 @@ class SparkEngine(ServedEngine):
         with self._renewing:
             if self._server.session is session:
                 self._server.renew()
-                if opened(self._server, address(self._schema.source), self._schema) != self._stored:
+                if self._copied() != self._stored:
                     return ()
         return self._listed()
 
-    def _listed(self) -> tuple[tuple[str, int, str], ...]:
+    def _listed(self) -> Listing:
         try:
             return self._server.listing(list(self._stored.folders.values()))
         except Error:
             raise
         except Exception as fault:
-            if _is_closed(fault):
+            if not _is_gone(fault):
                 raise
-            if _state(fault).startswith(("42", "22", "46")) or "NOT_FOUND" in _condition(fault):
-                return ()
-            raise
+        return ()
 
     def _require(self) -> None:
         """Raise 702 unless the files are those that were opened: so they were while they were read."""
@@ -224,6 +272,12 @@ def _condition(fault: Any) -> str:
 def _is_closed(fault: Any) -> bool:
     """True where the server has no such session any more."""
     return _condition(fault).startswith("INVALID_HANDLE.SESSION")
+
+
+def _is_gone(fault: Any) -> bool:
+    """True where the server finds a table or a folder no more."""
+    told = _state(fault).startswith(("42", "22", "46")) or "NOT_FOUND" in _condition(fault)
+    return told and not _is_closed(fault)
 
 
 def _state(fault: Any) -> str:

@@ -33,7 +33,7 @@ class SparkKind:
         only: FileParts = ALL_FILES,
     ) -> Engine:
         require_agreeing(schema)
-        return SparkEngine(schema)
+        return SparkEngine(schema, find)
 
     def places(self, schema: Schema) -> tuple[UnitPlace, ...]:
         base = address(schema.source).place
@@ -48,8 +48,15 @@ class SparkKind:
             opened.close()
         return at.folder.rpartition("/")[2] or "cluster", at.place, tables
 
-    def require_copies(self) -> None:
-        raise error(801, "of Spark there is no prepared snapshot", hint="run the check without preparing")
+    def require_copies(self, schema: Schema) -> None:
+        if any(table.period is not None for table in schema.tables):
+            raise error(801, "on Spark no table has periods", hint="declare its tables without `period`")
+        if not address(schema.source).prepared:
+            raise error(
+                801,
+                "[dataset] source: names no database of the cluster for the prepared snapshot",
+                hint="make one that is as private as the data, and write its name behind the address: ;prepared=NAME",
+            )
 
 
 KIND = SparkKind()

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 SCHEME = "sc://"
-FOLDER = "folder="
-"""The part of an address that is ours: where tables that are named without a path have their files."""
+FOLDER, PREPARED = "folder=", "prepared="
+"""The parts of an address that are ours: where tables that are named without a path have their files; the database of copies."""
 SECRETS = "dpsql secret"
 """The relation of one row that holds what no text may: the key of the cut in `cut`, that of row hashes in `rows`."""
 _SETTINGS = {
@@ -34,6 +34,7 @@ _SETTINGS = {
     # a date before 1582 must not end a statement
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
@@ -44,6 +45,8 @@ _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql
 ENDED = "OPERATION_CANCELED"
 """Spark's name of what was interrupted."""
 Rows = list[tuple[Any, ...]]
+Listing = tuple[tuple[str, int, str], ...]
+"""(path, size [bytes], time of the last change) of files, by their paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,13 @@ class ClusterAddress:
     """A server, and the folder of the tables in it.
 
     remote  as pyspark takes it
-    folder  of tables that are named without a path; "" where these are of the catalog
+    folder    of tables that are named without a path; "" where these are of the catalog
+    prepared  the database of the catalog in which prepared snapshots stand; "" where none do
     """
 
     remote: str
-    folder: str
+    folder: str = ""
+    prepared: str = ""
 
     @property
     def place(self) -> str:
@@ -68,12 +73,14 @@ def address(source: str) -> ClusterAddress:
     """The parts of a source.
 
     >>> address("sc://host:15002/;use_ssl=true;folder=/data/shop")
-    ClusterAddress(remote='sc://host:15002/;use_ssl=true', folder='/data/shop')
+    ClusterAddress(remote='sc://host:15002/;use_ssl=true', folder='/data/shop', prepared='')
     """
     base, *parts = source.split(";")
-    others = [part for part in parts if part and not part.startswith(FOLDER)]
-    folder = next((part.removeprefix(FOLDER).rstrip("/") for part in parts if part.startswith(FOLDER)), "")
-    return ClusterAddress(";".join([base, *others]) if others else base.rstrip("/"), folder)
+    others = [part for part in parts if part and not part.startswith((FOLDER, PREPARED))]
+    folder, prepared = (
+        next((part.removeprefix(word) for part in parts if part.startswith(word)), "") for word in (FOLDER, PREPARED)
+    )
+    return ClusterAddress(";".join([base, *others]) if others else base.rstrip("/"), folder.rstrip("/"), prepared)
 
 
 class ConnectServer:
@@ -94,20 +101,22 @@ class ConnectServer:
     def batches(self, sql: str, read: Callable[[Batches], Result]) -> Result:
         """Read an answer, each batch of Arrow as it comes; there is one at least. Raises pyspark's exceptions, and what ends the
         statement: callers keep it inside their wall."""
-        found: Result = self._told(lambda going: read(self._read(self.session.sql(sql), going)))
+        from pyspark.sql.connect.plan import SQL
+
+        found: Result = self._told(lambda going: read(self._read(SQL(sql), going)))
         return found
 
     def rows(self, sql: str) -> Rows:
         return self.batches(sql, lambda found: [row for batch in found for row in _rows(batch)])
 
-    def _read(self, frame: Any, going: Callable[[], bool]) -> Batches:
-        """The batches of an answer as they come.
+    def _read(self, plan: Any, going: Callable[[], bool]) -> Batches:
+        """The batches of an answer as they come, in one call: `session.sql` would ask the server once before, whether it is a command.
 
         Why  pyspark counts the rows, and raises where those of a batch came before; so no group is in two batches. An interrupt ends
              what the server does, and nothing that it has sent
         """
         client, names, empty = self.session.client, list[str](), True
-        for found in client.to_table_as_iterator(frame._plan.to_proto(client), frame._plan.observations):
+        for found in client.to_table_as_iterator(plan.to_proto(client), plan.observations):
             if not going():
                 raise RuntimeError(ENDED)
             if not hasattr(found, "columns"):
@@ -118,20 +127,25 @@ class ConnectServer:
         if empty:
             yield arrow.without_rows(names)
 
-    def listing(self, folders: Sequence[str]) -> tuple[tuple[str, int, str], ...]:
-        """(path, size [bytes], time of the last change) of all files in some folders, by their paths. No content is read."""
+    def listing(self, folders: Sequence[str]) -> Listing:
+        """All files in some folders. No content is read."""
+        if not folders:
+            return ()
         reader = self.session.read.format("binaryFile").option("recursiveFileLookup", "true")
 
         def listed(going: Callable[[], bool]) -> Rows:
             frame = reader.load(list(folders)).select("path", "length", "modificationTime")
-            return [row for batch in self._read(frame, going) for row in _rows(batch)]
+            return [row for batch in self._read(frame._plan, going) for row in _rows(batch)]
 
         return tuple(sorted((path, int(size), time.isoformat()) for path, size, time in self._told(listed)))
 
-    def show(self, name: str, form: str, folder: str) -> list[tuple[str, str]]:
-        """Show the files of a folder under a name of this session alone: those that are there now, whatever comes later. Output: names
-        and types of the columns."""
-        frame = self.session.read.format(form).load(folder)
+    def files(self, form: str, folder: str) -> Any:
+        """The rows of a folder's files, to be shown."""
+        return self.session.read.format(form).load(folder)
+
+    def show(self, name: str, frame: Any) -> list[tuple[str, str]]:
+        """Show rows under a name of this session alone: of the files that are there now, whatever comes later. Output: names and types
+        of the columns."""
         found = [(field.name, field.dataType.simpleString()) for field in self._told(lambda _: frame.schema).fields]
         self._told(lambda _: frame.createOrReplaceTempView(quoted(name)))
         return found

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from dpsql.core.errors import Error
-from dpsql.engines.spark.server import ClusterAddress, ConnectServer
+from dpsql.engines.spark.server import ClusterAddress, ConnectServer, Listing
 from dpsql.engines.writing import name as identifier
 from dpsql.engines.writing import raise_all
 from dpsql.schema.mistakes import printable
-from dpsql.schema.model import Schema
+from dpsql.schema.model import Table
 
 FORMS = ("parquet", "orc")
 """In which a file says the types of its columns."""
@@ -66,12 +66,22 @@ def placed(server: ConnectServer, at: ClusterAddress, source: str) -> TableFolde
     return _in_catalog(rows)
 
 
-def _in_catalog(rows: Sequence[Sequence[object]]) -> TableFolder | str:
+def located(rows: Sequence[Sequence[object]]) -> str:
+    """The folder of a table of the catalog, by its description."""
+    return _details(rows)["Location"]
+
+
+def _details(rows: Sequence[Sequence[object]]) -> dict[str, str]:
     found, told = dict[str, str](), False
     for key, value, *_ in rows:
         told = told or key == _DETAILS
         if told:
             found.setdefault(str(key), str(value))
+    return found
+
+
+def _in_catalog(rows: Sequence[Sequence[object]]) -> TableFolder | str:
+    found = _details(rows)
     form = found.get("Provider", "").lower()
     if found.get("Type", "").upper() == "VIEW":
         return "it is a view, which could change from one reading to the next: declare the tables that it reads"
@@ -95,7 +105,7 @@ class Opened:
 
     tables: dict[str, StoredFiles]
     folders: dict[str, str]
-    files: tuple[tuple[str, int, str], ...]
+    files: Listing
 
     def of(self, table: str) -> list[tuple[str, int, str]]:
         """The files of one table."""
@@ -103,9 +113,9 @@ class Opened:
         return [file for file in self.files if _bare(file[0]) == folder or _bare(file[0]).startswith(f"{folder}/")]
 
 
-def opened(server: ConnectServer, at: ClusterAddress, schema: Schema) -> Opened:
-    """The declared tables. Raises 707 with everything that is wrong, 702 where files change meanwhile."""
-    places = {table.name: placed(server, at, table.source) for table in schema.tables}
+def opened(server: ConnectServer, at: ClusterAddress, declared: Sequence[Table]) -> Opened:
+    """Declared tables. Raises 707 with everything that is wrong, also where files change meanwhile."""
+    places = {table.name: placed(server, at, table.source) for table in declared}
     raise_all(707, [f"table {printable(t)}: {problem}" for t, problem in places.items() if isinstance(problem, str)])
     found = {table: place for table, place in places.items() if isinstance(place, TableFolder)}
     folders = {table: place.folder for table, place in found.items()}
@@ -113,7 +123,7 @@ def opened(server: ConnectServer, at: ClusterAddress, schema: Schema) -> Opened:
     tables = {}
     for table, place in found.items():
         view = f"dpsql stored {table}"
-        tables[table] = StoredFiles(identifier(view), tuple(server.show(view, place.form, place.folder)))
+        tables[table] = StoredFiles(identifier(view), tuple(server.show(view, server.files(place.form, place.folder))))
     whole = Opened(tables, folders, before)
     raise_all(707, [f"table {printable(t)}: its folder has no files" for t in tables if not whole.of(t)])
     if server.listing(list(folders.values())) != before:
@@ -121,7 +131,7 @@ def opened(server: ConnectServer, at: ClusterAddress, schema: Schema) -> Opened:
     return whole
 
 
-def _listed(server: ConnectServer, folders: dict[str, str]) -> tuple[tuple[str, int, str], ...]:
+def _listed(server: ConnectServer, folders: dict[str, str]) -> Listing:
     """The files of all folders. Raises 707 naming those that are not there."""
     try:
         return server.listing(list(folders.values()))

@@ -60,7 +60,7 @@ class SQLiteKind:
         tables = reading.read(path, Signature.take(reading.files(path)), OpenFile.drafted)
         return path.stem, str(path), tables
 
-    def require_copies(self) -> None:
+    def require_copies(self, schema: Schema) -> None:
         """It makes them."""
 
 

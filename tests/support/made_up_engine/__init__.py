@@ -66,7 +66,7 @@ class LoudKind:
         name, path, tables = KIND.describe(source.removeprefix(SCHEME))
         return name, f"{SCHEME}{path}", tables
 
-    def require_copies(self) -> None:
+    def require_copies(self, schema: Schema) -> None:
         raise error(801, "Loud makes no prepared snapshot", hint="run the check without preparing")
 
 
