@@ -1,8 +1,10 @@
-"""models: Bounded -> Compiled. A model is one release of a block: its second moments and, one after the other, gradients of its loss.
+"""models: Bounded -> Compiled. A model is one release of a block: its means, its second moments and, one after the other, gradients of
+its loss.
 
 Each of these is a vector of exact integer sums with discrete Gaussian noise (aggregates/gradients.py says what one unit can change).
 The weights at which a gradient is asked are made of what is released before it, so by adaptive composition of zCDP the rho of all of
-them add up: 15 % for the second moments, and the rest in equal parts for the gradients. All of it is charged before the first one.
+them add up: 10 % for the means, 10 % for the second moments, and the rest in equal parts for the gradients. All of it is charged before
+the first one.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dpsql.aggregates.gradients import Design, Feature, Fit
+from dpsql.aggregates.design import Design, Feature
+from dpsql.aggregates.gradients import Fit
 from dpsql.aggregates.record import Aggregate
 from dpsql.aggregates.term import term
 from dpsql.core.domains import Categories
@@ -38,13 +41,16 @@ MOST_COLUMNS = 60
 """Columns of a model, with its intercept."""
 WIDEST_OF_MODEL = 2**20
 """Most quanta between the bounds of a value: its noise is many times as wide as rounding to them."""
-OF_MOMENTS = Fraction(15, 100)
-"""Share of rho of the second moments."""
-CLIP = {LINEAR: Fraction(1, 4), LOGISTIC: Fraction(1, 2)}
+OF_MEANS = OF_MOMENTS = Fraction(1, 10)
+"""Shares of rho."""
+REACH = {LINEAR: Fraction(2, 5), LOGISTIC: Fraction(1, 2)}
+"""R, of the second moments of a row."""
+CLIP = {LINEAR: Fraction(1, 10), LOGISTIC: Fraction(1, 4)}
 """C. What a linear model errs is of a label in [-1, 1], and most err little; a smaller C would pull log odds to the label that is
 more frequent."""
-PASSES = {LINEAR: 12, LOGISTIC: 8}
-"""Gradients of one fit. All four, and what descent.py goes by, were fixed on RAND's data: grammar_notes/query/models.md."""
+PASSES = 8
+"""Gradients of one fit. All of these, weights of columns and what descent.py goes by were fixed on RAND's data:
+grammar_notes/query/models.md."""
 
 
 def calibrate_model(
@@ -61,16 +67,15 @@ def calibrate_model(
         raise error(104, what, hint='its owner may write accounting = "auto" or "zcdp" in a new ledger\'s schema')
     require_least(price, schema, terms.NOUN)
     part = _only_block(bounded, names)
-    fit = Fit(
-        _design(part.block.aggregates[1:], names, terms), terms.kind == LOGISTIC, CLIP[terms.kind], PASSES[terms.kind]
-    )
+    design = _design(part.block.aggregates[1:], names, terms)
+    fit = Fit(design, terms.kind == LOGISTIC, REACH[terms.kind], CLIP[terms.kind], PASSES)
     of = depends_on(part.block, schema)
     measures = _measured(part, fit, rho_of(price) * LESS, price.delta * FOR_GRIDS, schema)
     parts = (
         terms.kind,
         fit.clip,
         fit.passes,
-        fit.moments.identity,
+        fit.statistics[1].identity,
         f"{price.epsilon} {price.delta}",
         identities.of(of),
     )
@@ -78,7 +83,7 @@ def calibrate_model(
     release = replace(release, entries=entries(part.block.source, schema), tables=of, unread=unread(part, of, schema))
     compiled = Plan((release,), bounded.post_query, release.loss, price)
     # all gradients have one text but for their constants
-    shown = lower(replace(release, measures=measures[:2]))
+    shown = lower(replace(release, measures=measures[:3]))
     return Compiled(compiled, (replace(shown, release=release),))
 
 
@@ -152,11 +157,11 @@ def _label(terms: ModelTerms, value: Scalar) -> Feature:
 def _measured(
     part: BoundedBlock, fit: Fit, rho: Fraction, for_grids: Fraction, schema: Schema
 ) -> tuple[NoisyStatistic, ...]:
-    """The second moments and the gradients with their noise.
+    """The means, the second moments and the gradients with their noise.
 
     for_grids  [probability] the most that the grids of all noise may spend; where they need more, no mu is claimed
     """
-    shares = [OF_MOMENTS, *[(1 - OF_MOMENTS) / fit.passes] * fit.passes]
+    shares = [OF_MEANS, OF_MOMENTS, *[(1 - OF_MEANS - OF_MOMENTS) / fit.passes] * fit.passes]
     found: list[NoisyStatistic] = []
     for i, (statistic, share) in enumerate(zip(fit.statistics, shares, strict=True)):
         sensitivity = statistic.sensitivity(part.limits)

@@ -1,52 +1,74 @@
-"""Weights of a model, made of its released second moments and gradients alone.
+"""Weights of a model, made of its released means, second moments and gradients alone.
 
 The loss is least where its gradient is 0. From the second moments H, as far as they stand out of their own noise, follows how far
 to go against a gradient in every direction; one that does not stand out is gone as far as one that just does. A linear model begins
-where the second moments alone put it, a logistic one at 0. Each step begins a little beyond the point that the one before reached,
-by a growing share of what it went (Nesterov's), and the weights are the mean of the points of the last half of the steps: of each
-the noise of the gradients is another.
+where the second moments alone put it, a logistic one where everybody is as likely as the mean says. Each step begins a little beyond
+the point that the one before reached, by a growing share of what it went (Nesterov's), and the weights are the mean of the points of
+the last half of the steps: of each the noise of the gradients is another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-STANDS_OUT = 2.0
+STANDS_OUT = 1.5
 """In deviations of the noise of an eigenvalue, sigma times the root of the number of columns."""
 CURVED = 0.25
 """The most that the loss of log odds curves, over the second moments."""
+RAREST = 0.1
+"""The least share of either value of a label of log odds that a model begins with."""
 FARTHEST = 1e6
 """The most that a weight is: what is predicted by it is a number on every engine."""
+
+
+def centre_of(means: Sequence[float], intercept: float, label: float) -> tuple[float, ...]:
+    """The means of the columns but for the intercept, and of the label, each in [-1, 1].
+
+    means      released sums of all columns and of the label
+    intercept  what a row adds to the first
+    label      weight of the label among them
+    """
+    rows = max(means[0] / intercept, 1.0)
+    weights = [*[1.0] * (len(means) - 2), label]
+    return tuple(float(np.clip(one / weight / rows, -1, 1)) for one, weight in zip(means[1:], weights, strict=True))
 
 
 class Descent:
     """The points at which gradients are asked, and the weights that they lead to.
 
-    columns   of the model
-    logistic  whether it is the loss of log odds
-    moments   the released upper triangle; of a linear model with the label as last column, all of it over the root of 2
-    sigma     of its noise, in the same unit
+    logistic   whether it is the loss of log odds
+    intercept  value of the first column, which has no centre
+    centre     of the other columns, and of the label
+    moments    the released upper triangle over the columns, and the label of a linear model, less their centre
+    sigma      of its noise, in the same unit
     """
 
-    def __init__(self, columns: int, logistic: bool, moments: Sequence[float], sigma: float) -> None:
+    def __init__(
+        self, logistic: bool, intercept: float, centre: Sequence[float], moments: Sequence[float], sigma: float
+    ) -> None:
+        columns = len(centre)
         size = columns + (not logistic)
         whole = np.zeros((size, size))
         whole[np.triu_indices(size)] = moments
-        whole = np.triu(whole) + np.triu(whole, 1).T
-        factor = 1.0 if logistic else 2.0
-        known, deviation = whole[:columns, :columns] * factor, sigma * factor
-        found, vectors = np.linalg.eigh(known)
-        least = max(STANDS_OUT * deviation * np.sqrt(columns), 1.0)
-        inverse = (vectors / np.maximum(found, least)) @ vectors.T
-        self._inverse: Floats = inverse / (CURVED if logistic else 1.0)
-        begin = np.zeros(columns) if logistic else _near(self._inverse @ (whole[:columns, columns] * factor))
-        self._reached: list[Floats] = [begin]
-        self._asked: Floats = begin
+        found, vectors = np.linalg.eigh(whole[:columns, :columns], UPLO="U")
+        inverse: Floats = (vectors / np.maximum(found, STANDS_OUT * sigma * sqrt(columns))) @ vectors.T
+        begin = np.zeros(columns)
+        if logistic:
+            share = min(max((centre[-1] + 1) / 2, RAREST), 1 - RAREST)
+            begin[0] = log(share / (1 - share)) / intercept
+        else:
+            begin = inverse @ whole[:columns, columns]
+        self._inverse = inverse / (CURVED if logistic else 1.0)
+        self._intercept, self._centre = intercept, np.array([0.0, *centre[:-1]])
+        self._label = 0.0 if logistic else centre[-1]
+        self._asked = _near(begin)
+        self._reached: list[Floats] = [self._asked]
 
     @property
     def point(self) -> tuple[float, ...]:
@@ -61,10 +83,11 @@ class Descent:
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """Of the columns, in the order of z."""
+        """Of the columns as they are, without a centre."""
         steps = self._reached[1:]
-        last = steps[len(steps) // 2 :] or self._reached
-        return tuple(map(float, np.mean(last, axis=0)))
+        found = np.mean(steps[len(steps) // 2 :] or self._reached, axis=0)
+        found[0] += (self._label - self._centre @ found) / self._intercept
+        return tuple(map(float, found))
 
 
 def _near(weights: Floats) -> Floats:

@@ -10,28 +10,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from dpsql.aggregates.gradients import UNIT, Fit
+from dpsql.aggregates.gradients import LABEL, SQUARES, UNIT, Fit
 from dpsql.core.errors import error
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import NoisyStatistic, Release
 from dpsql.plan.tables import NoisyTable
 from dpsql.planner.lower import lower
-from dpsql.postprocess.descent import Descent
+from dpsql.postprocess.descent import Descent, centre_of
 
 Cell = Sequence[int | None]
 """Of one group, of which a model has no other."""
 
 
 def fitted(release: Release, fit: Fit, ask: Callable[[CompiledRelease], NoisyTable]) -> NoisyTable:
-    """All cells of a model: its second moments, then the gradients in their order.
+    """All cells of a model: its means, its second moments, then the gradients in their order.
 
     ask  the noisy cells of one pass
     """
-    first, *passes = release.measures
-    found = list(ask(_alone(release, first)).cells)
+    means, moments, *passes = release.measures
+    found = list(ask(_alone(release, means)).cells)
+    centre = _centre(fit, found)
+    found += ask(_alone(release, replace(moments, statistic=fit.moments(centre)))).cells
     descent = _begun(release, fit, found)
     for measure in passes:
-        cells = ask(_alone(release, replace(measure, statistic=fit.gradient(descent.point)))).cells
+        cells = ask(_alone(release, replace(measure, statistic=fit.gradient(centre, descent.point)))).cells
         descent.step(_values(cells))
         found += cells
     return NoisyTable((), tuple(found), 1)
@@ -41,9 +43,15 @@ def weights_of(release: Release, fit: Fit, cells: Sequence[Cell]) -> tuple[float
     """The weights that the cells of a model lead to, which are released."""
     descent = _begun(release, fit, cells)
     size = fit.design.columns
-    for start in range(fit.moments.cells, len(cells), size):
+    for start in range(sum(one.cells for one in fit.statistics[:2]), len(cells), size):
         descent.step(_values(cells[start : start + size]))
     return descent.weights
+
+
+def _centre(fit: Fit, cells: Sequence[Cell]) -> tuple[float, ...]:
+    root = sqrt(SQUARES)
+    means = [value * root for value in _values(cells[: fit.means.cells])]
+    return centre_of(means, fit.design.intercept, LABEL)
 
 
 def _alone(release: Release, measure: NoisyStatistic) -> CompiledRelease:
@@ -52,8 +60,11 @@ def _alone(release: Release, measure: NoisyStatistic) -> CompiledRelease:
 
 
 def _begun(release: Release, fit: Fit, cells: Sequence[Cell]) -> Descent:
-    sigma = sqrt(release.measures[0].noise.squared_scale) / UNIT
-    return Descent(fit.design.columns, fit.logistic, _values(cells[: fit.moments.cells]), sigma)
+    centre, start = _centre(fit, cells), fit.means.cells
+    moments = fit.moments(centre)
+    triangle = [value * moments.unit for value in _values(cells[start : start + moments.cells])]
+    sigma = sqrt(release.measures[1].noise.squared_scale) / UNIT * moments.unit
+    return Descent(fit.logistic, fit.design.intercept, centre, triangle, sigma)
 
 
 def _values(cells: Sequence[Cell]) -> list[float]:

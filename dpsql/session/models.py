@@ -13,7 +13,8 @@ from math import sqrt
 from dpsql.accounting.amounts import at_least
 from dpsql.accounting.models import MODELS, StoredModel, Weights
 from dpsql.accounting.named import Names
-from dpsql.aggregates.gradients import UNIT, Feature, Fit
+from dpsql.aggregates.design import Feature
+from dpsql.aggregates.gradients import UNIT, Fit
 from dpsql.answers.look_up import Missing
 from dpsql.core import cancellation
 from dpsql.core.errors import error
@@ -119,7 +120,7 @@ def explain(statement: CreateModel | DropModel, world: World) -> str:
     planned = plan(statement, world)
     is_stored = not world.stored.look_up(planned.plan, Options()).missing
     # the gradients after the first say nothing new
-    few = replace(planned.release, measures=planned.release.measures[:2])
+    few = replace(planned.release, measures=planned.release.measures[:3])
     shown = replace(planned.plan, releases=(replace(planned.plan.releases[0], release=few),))
     guarded = world.guard.lines(planned.planned.judged, planned.plan.plan.releases)
     told = [*_told(planned, is_stored), explain_cube(shown, world.schema), *guarded]
@@ -140,8 +141,8 @@ def _told(planned: PlannedModel, is_stored: bool) -> Iterator[str]:
             f"price: rho {at_least(release.loss.rho)}, the most that stays within epsilon {number(price.epsilon)} and delta "
             f"{number(price.delta)}; charged whole before the first pass"
         )
-    moments, gradient = release.measures[:2]
-    for name, one in (("second moments, once", moments), (f"gradients, {fit.passes} one after the other", gradient)):
+    parts = ("means, once", "second moments, once", f"gradients, {fit.passes} one after the other")
+    for name, one in zip(parts, release.measures, strict=False):
         yield f"  {name}: noise of {sqrt(one.noise.squared_scale) / UNIT:.3g} people in every cell"
 
 
@@ -167,14 +168,14 @@ def fitted(planned: PlannedModel, found: Bought, world: World) -> StoredModel:
     """The model as its released cells make it: weights of the values as they are, not as they were scaled."""
     fit, release, terms = planned.fit, planned.release, planned.statement.terms
     scaled = weights_of(release, fit, found.staged.noisy[release.name].cells)
-    intercept, low, high, factor = scaled[0] * fit.design.scale, 0.0, 1.0, 1.0
+    intercept, low, high, factor = scaled[0] * fit.design.intercept, 0.0, 1.0, 1.0
     if fit.design.label.term is not None:
         term = fit.design.label.term
         low, high = float(term.lower * term.quantum), float(term.upper * term.quantum)
         factor = (high - low) / 2
     place, features = 1, []
     for one in fit.design.features:
-        own = [factor * weight * fit.design.scale for weight in scaled[place : place + one.columns]]
+        own = [factor * weight * fit.design.scale * one.weight for weight in scaled[place : place + one.columns]]
         place += one.columns
         shift, made = _unscaled(one, own)
         intercept += shift / factor

@@ -6,24 +6,34 @@ that are made of them are the product's own.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib import import_module
+from itertools import chain
 from math import sqrt
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
 
+import dpsql
+from dpsql.aggregates.design import INTERCEPT, LISTED
+from dpsql.aggregates.gradients import LABEL, SQUARES
 from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.reach import largest_rho
 from dpsql.planner.model_terms import LINEAR, LOGISTIC
-from dpsql.planner.models import CLIP, OF_MOMENTS, PASSES
-from dpsql.postprocess.descent import Descent
+from dpsql.planner.models import CLIP, OF_MEANS, OF_MOMENTS, PASSES, REACH
+from dpsql.postprocess.descent import Descent, centre_of
 
 Floats = npt.NDArray[np.float64]
+Method = Callable[[Floats, Floats, float, np.random.Generator], Floats]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SPLITS, SHARE = 20, 0.7
 DELTA = Fraction(1, 10**6)
@@ -41,14 +51,19 @@ class Case:
     numbers: tuple[tuple[str, float, float], ...]
     lists: tuple[str, ...]
 
-    def data(self) -> tuple[Floats, Floats]:
-        """z and the label in [-1, 1]; people without one of the values are left out."""
+    def data(self) -> tuple[Floats, float, Floats]:
+        """z, its first column's value, and the label in [-1, 1]; people without one of the values are left out."""
         found = duckdb.sql(self.rows).df().dropna()
-        columns = [np.ones(len(found)), *(_scaled(found[n], low, high) for n, low, high in self.numbers)]
+        columns, squares = [np.full(len(found), INTERCEPT)], INTERCEPT**2
+        for name, low, high in self.numbers:
+            weight = LISTED if (low, high) == (0, 1) else 1.0
+            columns.append(_scaled(found[name], low, high) * weight)
+            squares += weight**2
         for name in self.lists:
-            columns += [(found[name] == level).to_numpy(float) for level in sorted(found[name].unique())]
-        scale = 1 / sqrt(1 + len(self.numbers) + len(self.lists))
-        return np.stack(columns, 1) * scale, _scaled(found[self.label[0]], *self.label[1:])
+            columns += [(found[name] == level).to_numpy(float) * LISTED for level in sorted(found[name].unique())]
+            squares += LISTED**2
+        scale = 1 / sqrt(squares)
+        return np.stack(columns, 1) * scale, INTERCEPT * scale, _scaled(found[self.label[0]], *self.label[1:])
 
 
 def _scaled(column: object, low: float, high: float) -> Floats:
@@ -76,23 +91,30 @@ CASES = (
 )  # fmt: skip
 
 
-def fitted(z: Floats, label: Floats, kind: str, rho: float, chance: np.random.Generator) -> Floats:
+def fitted(z: Floats, intercept: float, label: Floats, kind: str, rho: float, chance: np.random.Generator) -> Floats:
     """The weights of one fit: as release/fitting.py goes from pass to pass."""
-    logistic, clip, passes = kind == LOGISTIC, float(CLIP[kind]), PASSES[kind]
-    beside = z if logistic else np.column_stack([z, label]) / sqrt(2)
-    sigma = 1 / sqrt(2 * float(OF_MOMENTS) * rho)
-    places = np.triu_indices(beside.shape[1])
-    moments = (beside.T @ beside)[places] + chance.normal(0, sigma, len(places[0]))
-    descent = Descent(z.shape[1], logistic, list(moments), sigma)
-    noise, most = clip * sqrt(passes / (2 * (1 - float(OF_MOMENTS)) * rho)), clip / np.linalg.norm(z, axis=1)
-    for _ in range(passes):
-        predicted = z @ np.array(descent.point)
+    logistic, clip, reach = kind == LOGISTIC, float(CLIP[kind]), float(REACH[kind])
+    means, moments = float(OF_MEANS) * rho, float(OF_MOMENTS) * rho
+    sums = np.append(z.sum(0), label.sum() * LABEL) + chance.normal(0, sqrt(SQUARES / (2 * means)), z.shape[1] + 1)
+    centre = centre_of(list(sums), intercept, LABEL)
+    x = z - np.array([0.0, *centre[:-1]])
+    lengths = np.linalg.norm(x, axis=1)
+    a, unit = x * np.minimum(1, reach / lengths)[:, None], reach**2
+    if not logistic:
+        a = np.column_stack([a, np.clip(label - centre[-1], -LABEL * reach, LABEL * reach)])
+        unit *= SQUARES
+    sigma = unit / sqrt(2 * moments)
+    triangle = (a.T @ a)[np.triu_indices(a.shape[1])]
+    descent = Descent(logistic, intercept, centre, list(triangle + chance.normal(0, sigma, len(triangle))), sigma)
+    noise, most = clip * sqrt(PASSES / (2 * (rho - means - moments))), clip / lengths
+    for _ in range(PASSES):
+        predicted = x @ np.array(descent.point)
         errs = (
             1 / (1 + np.exp(-np.clip(predicted, -30, 30))) - (label + 1) / 2
             if logistic
-            else np.clip(predicted, -1, 1) - label
+            else np.clip(predicted + centre[-1], -1, 1) - label
         )
-        descent.step(list(z.T @ np.clip(errs, -most, most) + chance.normal(0, noise, z.shape[1])))
+        descent.step(list(x.T @ np.clip(errs, -most, most) + chance.normal(0, noise, z.shape[1])))
     return np.array(descent.weights)
 
 
@@ -119,30 +141,79 @@ def exactly(z: Floats, label: Floats, kind: str) -> Floats:
     return weights
 
 
+def textbook() -> dict[str, Method]:
+    """The perturbations of the textbook's example, of log odds."""
+    folder = str(EXAMPLES / "textbook")
+    sys.path.insert(0, folder)
+    try:
+        learning = import_module("learning")
+    finally:
+        sys.path.remove(folder)
+    return {name: getattr(learning, name) for name in ("output", "objective", "descent")}
+
+
 def lines() -> Iterator[str]:
     """A line a case: scores of people held out, mean and deviation over the splits, at each epsilon and without noise."""
+    others = textbook()
     for case in CASES:
-        z, label = case.data()
+        z, intercept, label = case.data()
         found: dict[str, list[float]] = {}
         for split in range(SPLITS):
             chance = np.random.default_rng(split)
             order = chance.permutation(len(label))
             train, test = np.split(order, [int(SHARE * len(order))])
+
+            weights = {"exact": exactly(z[train], label[train], case.kind)}
             for epsilon in EPSILONS:
-                rho = float(largest_rho(EpsilonDelta(epsilon, DELTA)))
-                weights = fitted(z[train], label[train], case.kind, rho, chance)
-                found.setdefault(f"epsilon {float(epsilon):g}", []).append(
-                    score(z[test], label[test], case.kind, weights)
-                )
-            weights = exactly(z[train], label[train], case.kind)
-            found.setdefault("exact", []).append(score(z[test], label[test], case.kind, weights))
+                rho, name = float(largest_rho(EpsilonDelta(epsilon, DELTA))), f"{float(epsilon):g}"
+                weights[f"epsilon {name}"] = fitted(z[train], intercept, label[train], case.kind, rho, chance)
+                for other, method in others.items() if case.kind == LOGISTIC and epsilon <= 1 else ():
+                    weights[f"{other} {name}"] = method(z[train], label[train], float(epsilon), chance)
+            for name, of_one in weights.items():
+                found.setdefault(name, []).append(score(z[test], label[test], case.kind, of_one))
         measure = "R2" if case.kind == LINEAR else "AUC"
         scores = "; ".join(f"{name} {np.mean(all_):.3f} +-{np.std(all_):.3f}" for name, all_ in found.items())
         yield f"{case.name}, {measure} of {len(label) - int(SHARE * len(label))} held out of {len(label)}: {scores}"
 
 
+WIDE = """
+[dataset]
+name = "wide"
+source = "."
+[privacy]
+unit = "row"
+accounting = "zcdp"
+epsilon = 20
+delta = 1e-6
+query = { epsilon = 1, delta = 1e-8 }
+[tables.t]
+source = "t.parquet"
+[tables.t.columns]
+"""
+COLUMNS, ROWS = 12, 1_000_000
+
+
+def seconds() -> Iterator[str]:
+    """Time to fit a wide table: of the processors together, which other work of the machine does not change much."""
+    names = [f"x{i}" for i in range(COLUMNS)]
+    with TemporaryDirectory() as folder:
+        columns = "".join(f'{name} = {{ type = "INTEGER", bounds = [0, 100] }}\n' for name in names)
+        (Path(folder) / "schema.toml").write_text(WIDE + columns)
+        drawn = ", ".join(f"CAST(100 * random() AS INTEGER) AS {name}" for name in names)
+        duckdb.sql(f"COPY (SELECT {drawn} FROM range({ROWS})) TO '{folder}/t.parquet'")
+        with closing(dpsql.connect(f"{folder}/schema.toml", ledger=":memory:")) as connection:
+            for kind, label in ((LINEAR, "x0"), (LOGISTIC, "x0 > 50")):
+                began, used = time.perf_counter(), time.process_time()
+                connection.execute(
+                    f"CREATE MODEL {kind} OPTIONS (model_type = '{kind}', input_label_cols = ['y'], epsilon = 1) AS "
+                    f"SELECT {', '.join(names[1:])}, {label} AS y FROM t"
+                )
+                took, used = time.perf_counter() - began, time.process_time() - used
+                yield f"{kind} of {ROWS:,} x {COLUMNS}: {used:.1f} s of processors, {took:.1f} s on {os.cpu_count()}"
+
+
 def report() -> None:
-    for line in lines():
+    for line in chain(lines(), seconds()):
         sys.stdout.write(f"{line}\n")
 
 

@@ -50,6 +50,7 @@ TINY = {
     (growing, "SHOWN"): (1, 2),
     (growing, "ROWS"): dict.fromkeys(growing.ROWS, 5_000),
     (memory, "QUESTIONS"): memory.QUESTIONS[:1],
+    (models, "ROWS"): 1_000,
     (models, "SPLITS"): 1,
     (models, "EPSILONS"): models.EPSILONS[:1],
     (server, "CLIENTS"): 2,

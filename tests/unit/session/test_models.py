@@ -64,7 +64,7 @@ def test_a_linear_model_finds_the_line(session: Session) -> None:
 
 def test_a_logistic_model_finds_the_odds(session: Session) -> None:
     found = weights(session.execute(LOGISTIC))
-    assert found["age"] == pytest.approx(0.08, abs=0.03)
+    assert 0.08 < found["age"] < 0.13, "the clip pulls it away from 0"
     at = "SELECT ML.PREDICT_PROBA(MODEL odds, 50, 'a') AS p, ML.PREDICT(MODEL odds, 80, 'b') AS yes"
     ((half, yes),) = session.execute(at).rows
     assert float(str(half)) == pytest.approx(0.5, abs=0.08) and yes is True
@@ -80,7 +80,7 @@ def test_several_rows_a_person_and_joins(session: Session) -> None:
     found = weights(session.execute(joined))
     assert found["year", "4"] > found["year", "1"]
     told = session.explain(joined)
-    assert "one person's clipped to 0.25" in told and "3 rows and 1 group of one person" in told
+    assert "one person's clipped to 0.1" in told and "3 rows and 1 group of one person" in told
 
 
 def test_a_model_is_charged_whole_before_the_first_pass(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ def test_calls_may_be_nested_and_texts_are_left_alone(session: Session) -> None:
 def test_explain_names_passes_noise_and_price(session: Session) -> None:
     told = session.explain(LINEAR)
     assert "model line: linear_reg of income by site (3 values), age and weight" in told
-    assert "gradients, 12 one after the other" in told and "charged whole before the first pass" in told
+    assert "gradients, 8 one after the other" in told and "charged whole before the first pass" in told
     session.execute(LINEAR)
     assert "price: stored already, so it is free" in session.explain(LINEAR)
     assert [name for name, _ in session.describe(LINEAR)] == ["processed_input", "category", "weight"]
