@@ -170,6 +170,13 @@ CONDITIONS = [
     "SELECT CAST(sold_at AS DATE), COUNT(*) FROM sale WHERE dayofweek(sold_at) = 0 AND year(sold_at) = 2023 GROUP BY 1",
     "SELECT FLOOR(weight / 10), COUNT(*) FROM customer WHERE weight >= 35 GROUP BY 1",
     "SELECT FLOOR(weight / 10), COUNT(*) FROM customer WHERE FLOOR(weight / 10) <> 3 AND FLOOR(weight / 10) < 9 GROUP BY 1",
+    # what a text computes of a number ends with the bounds; a fraction below a number is not that number
+    "SELECT (age // 10 * 10) || '-' || (age // 10 * 10 + 9) AS band, COUNT(*) FROM customer GROUP BY 1",
+    "SELECT CONCAT('from ', age // 50) AS band, COUNT(*) FROM customer WHERE age >= 50 GROUP BY 1",
+    "SELECT YEAR(sold_on) || ' Q' || QUARTER(sold_on) AS q, COUNT(*) FROM sale GROUP BY 1",
+    "SELECT FLOOR(weight / 10) * 10 AS band, COUNT(*) FROM customer WHERE weight < 50 GROUP BY 1",
+    "SELECT CAST(CEIL(weight / 10) AS INTEGER) AS band, COUNT(*) FROM customer WHERE weight > 10.0 AND weight <= 90 GROUP BY 1",
+    "SELECT CAST(FLOOR(weight) AS INTEGER) % 2 AS odd, COUNT(*) FROM customer WHERE weight >= 7 AND weight < 8 GROUP BY 1",
 ]
 IMAGES = [
     "SELECT LEAST(age // 5 * 5, 85), COUNT(*) FROM customer GROUP BY 1",

@@ -73,3 +73,5 @@ def test_all_cuts_of_a_window_are_one_release(both: Beside) -> None:
 def test_null_is_in_no_part(both: Beside) -> None:
     sql = "SELECT part, COUNT(*) FROM (SELECT NTILE(2) OVER (ORDER BY weight) AS part FROM patient) GROUP BY part"
     assert both.session.execute(sql).rows == [(1, 0), (2, 0), (None, PEOPLE)]
+    left_out = sql.replace("FROM patient", "FROM patient WHERE site > 0 AND weight IS NOT NULL")
+    assert both.session.execute(left_out).rows == [(1, 0), (2, 0)]

@@ -123,13 +123,15 @@ def _range(first: int, last: int, step: int, sqltype: SqlType) -> Node:
 def _beyond(bounds: Interval, keys: Sequence[Scalar], conditions: Sequence[Scalar]) -> set[int]:
     """Values beyond the bounds that tell conditions apart, where a key has labels.
 
-    Why  bounds decide nothing (rule 56): rows beyond them are in the group of their label, so it stays on the list
+    Why  bounds decide nothing (rule 56): rows beyond them are in the group of their label, so it stays on the list. What a key computes
+         of a value, as a number or a text, has no label: its list ends with the bounds
     """
-    parts = [part for scalar in (*keys, *conditions) for part in scalar.walk()]
-    if not any(part.sqltype.is_text or part.sqltype.is_boolean for key in keys for part in key.walk()):
+    labels = [part for key in keys for part in key.walk() if part.sqltype.is_boolean]
+    if not labels:
         return set()
-    known = _whole(part.value for part in parts if part.is_literal)
+    compared = (part for condition in (*labels, *conditions) for part in condition.walk() if part.is_literal)
     ends = [math.ceil(bounds.lower), math.floor(bounds.upper)]
+    known = _whole(part.value for part in compared)
     return {near for value in (*known, *ends) for near in (value - 1, value, value + 1)}
 
 

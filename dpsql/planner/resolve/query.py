@@ -205,7 +205,7 @@ def private_select(
             select, scope = with_tiles(statement, select, written, scope)
         return _row_level(statement, select, source, scope, env)
     check_no_unnest(select)
-    keys = group_keys(nodes, scope)
+    keys = group_keys(nodes, scope.of_keys())
     if _hold_unit([key.scalar for key in keys], source):
         if env.top:
             raise rows_of_people(Private(source, select, _grouped_by_unit(select, keys, source)), select)
@@ -321,7 +321,7 @@ def _row_level(statement: Statement, select: exp.Select, source: Relation, scope
         alike = one_of_equal_rows(select, source, scope)
         if alike is None:
             raise shown_row_by_row(select, source, scope)
-        return release(statement, alike, source, scope, group_keys(grouping(alike, scope), scope), env)
+        return release(statement, alike, source, scope, group_keys(grouping(alike, scope), scope.of_keys()), env)
     _refuse_limit(select)
     if unnests(select):
         source, scope = with_elements(statement, select, source, scope)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol
@@ -15,6 +15,7 @@ from dpsql.core import domains
 from dpsql.core.domains import Categories, Domain, Interval
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
+from dpsql.core.sqltypes import DOUBLE, SqlType
 from dpsql.expressions.scalar import Scalar
 from dpsql.planner.resolve.syntax import false_as_null
 from dpsql.relations.relations import Named, Relation
@@ -23,6 +24,7 @@ from dpsql.sql.nodes import Node
 
 Place = tuple[str, str]
 """(source, column), both in lower case"""
+Beside = Callable[[SqlType, Fraction, int], Fraction]
 
 
 class Nested(Protocol):
@@ -44,6 +46,7 @@ class Scope:
     known    what nodes stand for that were computed before: aggregates and windows of a unit's rows, by the node's id
     grouped  inside GROUP BY: the scope of its input, and the key columns by what they group by
     narrow   declared values that WHERE leaves, by what an expression computes
+    strict   the same of fractions, without the value that a strict comparison leaves out: for group keys, as a clamp may end there
     names    the columns in order, for messages and `*`
     open_aliases  those being replaced right now: none of them stands for itself
     answered  queries inside expressions that were resolved before, by their text: the same text is the same expression
@@ -60,6 +63,7 @@ class Scope:
     known: dict[int, Scalar] = field(default_factory=dict)
     grouped: tuple[Scope, dict[Node, Scalar]] | None = None
     narrow: dict[Node, Domain] = field(default_factory=dict)
+    strict: dict[Node, Domain] = field(default_factory=dict)
     names: tuple[Named, ...] = ()
     open_aliases: set[str] = field(default_factory=set)
     answered: dict[str, Scalar] = field(default_factory=dict)
@@ -145,11 +149,19 @@ class Scope:
         for part in conditions:
             if _compares(part):
                 own.setdefault(part.args[0].tree, (part.args[0], []))[1].append(part)
-        narrow = dict(self.narrow)
+        narrow, strict = dict(self.narrow), dict(self.strict)
         for tree, (subject, parts) in own.items():
-            for allowed in _allowed(self.adjusted(subject), parts):
+            adjusted = self.adjusted(subject)
+            for allowed in _allowed(adjusted, parts):
                 narrow[tree] = domains.intersect(narrow.get(tree, subject.domain), allowed)
-        return replace(self, narrow=narrow)
+            inside = _between(adjusted, parts, _beside) if tree in narrow else None
+            if inside is not None and inside != narrow[tree]:
+                strict[tree] = domains.intersect(narrow[tree], inside)
+        return replace(self, narrow=narrow, strict=strict)
+
+    def of_keys(self) -> Scope:
+        """The scope in which group keys are read."""
+        return replace(self, narrow={**self.narrow, **self.strict}, strict={}) if self.strict else self
 
 
 def text_of(node: exp.Expression) -> str:
@@ -179,8 +191,11 @@ def _listed(part: Scalar) -> Domain | None:
     return domains.categories(a.value for a in part.args[1:] if a.value is not None)
 
 
-def _between(subject: Scalar, parts: list[Scalar]) -> Domain | None:
-    """The interval that the `<` and `>` parts leave of a number or date; None where one of its ends is open."""
+def _between(subject: Scalar, parts: list[Scalar], beside: Beside | None = None) -> Domain | None:
+    """The interval that the `<` and `>` parts leave of a number or date; None where one of its ends is open.
+
+    beside  finds the nearest fraction that a strict comparison lets through; without it the bound stays
+    """
     if not (subject.sqltype.is_number or subject.sqltype.is_counted):
         return None
     declared = domains.hull(subject.domain)
@@ -193,12 +208,24 @@ def _between(subject: Scalar, parts: list[Scalar]) -> Domain | None:
         if bound is None:
             continue
         if part.function in (">", ">="):
-            lows.append(bound.lower if part.function == ">=" or not gap else Fraction(math.floor(bound.lower)) + gap)
+            strict = beside(subject.sqltype, bound.lower, 1) if beside is not None else bound.lower
+            nearest = Fraction(math.floor(bound.lower)) + gap if gap else strict
+            lows.append(bound.lower if part.function == ">=" else nearest)
         elif part.function in ("<", "<="):
-            highs.append(bound.upper if part.function == "<=" or not gap else Fraction(math.ceil(bound.upper)) - gap)
+            strict = beside(subject.sqltype, bound.upper, -1) if beside is not None else bound.upper
+            nearest = Fraction(math.ceil(bound.upper)) - gap if gap else strict
+            highs.append(bound.upper if part.function == "<=" else nearest)
     if not lows or not highs or max(lows) > min(highs) or (declared is not None and len(lows) + len(highs) == 2):
         return None
     return _within(subject.domain, Interval(max(lows), min(highs)))
+
+
+def _beside(sqltype: SqlType, bound: Fraction, step: int) -> Fraction:
+    """The next value of a fraction's type above a bound, or below it; the bound itself where the type does not tell."""
+    if sqltype.is_decimal:
+        grid = 10**sqltype.scale
+        return Fraction((math.floor if step > 0 else math.ceil)(bound * grid) + step, grid)
+    return Fraction(math.nextafter(float(bound), step * math.inf)) if sqltype == DOUBLE else bound
 
 
 def _within(domain: Domain, interval: Interval) -> Domain:

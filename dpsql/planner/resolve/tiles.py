@@ -30,7 +30,7 @@ from dpsql.planner.resolve.correlated import Correlated
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.resolve.statement import Statement
-from dpsql.planner.resolve.syntax import aliases_of, replaced
+from dpsql.planner.resolve.syntax import aliases_of, replaced, where_parts
 from dpsql.planner.resolve.unit_windows import is_within_unit, whole_window, windows_of
 from dpsql.relations.relations import Relation
 from dpsql.schema.model import RESERVED
@@ -50,7 +50,7 @@ def with_tiles(statement: Statement, select: exp.Select, written: exp.Select, sc
     for node, window in _tiles(select):
         if _of_all(window):
             names, cuts = _cuts(node, window, written)
-            cases[id(node)] = _case(statement, node, window, [_cut(cuts, name) for name in names], scope)
+            cases[id(node)] = _case(statement, node, window, [_cut(cuts, name) for name in names], scope, written)
     found = replaced(select, cases)
     assert isinstance(found, exp.Select)
     return found, replace(scope, aliases=aliases_of(found))
@@ -72,7 +72,7 @@ def with_groups_cut(
         cuts.set("expressions", [*held, *cuts.expressions])
         cuts.set("group", exp.Group(expressions=[key.copy() for key in keys]))
         joined.append(Correlated(name, cuts, keys, node))
-        case = _case(statement, node, window, [_of(name, cut) for cut in names], scope)
+        case = _case(statement, node, window, [_of(name, cut) for cut in names], scope, select)
         unknown = exp.Is(this=_of(name, names[0]), expression=exp.Null())
         case.set("ifs", [exp.If(this=unknown, true=exp.Null()), *case.args["ifs"]])
         cases[id(node)] = case
@@ -129,9 +129,14 @@ def _cuts(node: exp.Window, window: exp.Expression, written: exp.Select) -> tupl
 
 
 def _case(
-    statement: Statement, node: exp.Window, window: exp.Expression, cuts: Sequence[exp.Expression], scope: Scope
+    statement: Statement,
+    node: exp.Window,
+    window: exp.Expression,
+    cuts: Sequence[exp.Expression],
+    scope: Scope,
+    written: exp.Select,
 ) -> exp.Case:
-    """The part of a row, by the values that the parts are cut at."""
+    """The part of a row, by the values that the parts are cut at; of NULL, where it is not left out by WHERE, NULL."""
     parts, (ordered,) = _number(node), window.args["order"].expressions
     value = ordered.this
     compare = exp.GT if ordered.args.get("desc") else exp.LTE
@@ -139,7 +144,8 @@ def _case(
         exp.If(this=compare(this=value.copy(), expression=cut), true=exp.Literal.number(part))
         for part, cut in enumerate(cuts, 1)
     ]
-    if scalar(value, scope).nullable:
+    known = exp.Not(this=exp.Is(this=value, expression=exp.Null()))
+    if scalar(value, scope).nullable and known not in where_parts(written):
         whens.insert(0, exp.If(this=exp.Is(this=value.copy(), expression=exp.Null()), true=exp.Null()))
     statement.notes.append(
         f"NTILE({parts}): its parts are cut at {parts - 1} released value{'s' * (parts > 2)}, so they are about as large as "

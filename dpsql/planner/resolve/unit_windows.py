@@ -135,7 +135,7 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
         raise error(
             102, f"{name_of(function)} inside a window is not supported", hint="write CASE WHEN", span=span_of(node)
         )
-    partition = partition_of(window, scope)
+    partition = _partition(window, scope)
     unit = source.unit.column if source.unit is not None else None
     if not is_within_unit(partition, source):
         raise error(
@@ -162,7 +162,7 @@ def _computed(window: exp.Expression, node: exp.Window, source: Relation, scope:
     return replace(value, shows=(*value.shows, *told), chosen=decides(function, scope), numbers=numbers)
 
 
-def partition_of(window: exp.Expression, scope: Scope) -> list[Scalar]:
+def _partition(window: exp.Expression, scope: Scope) -> list[Scalar]:
     """The expressions that a window is partitioned by."""
     return [scalar(part, scope) for part in window.args.get("partition_by") or []]
 
