@@ -19,7 +19,7 @@ from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, DATE, INTEGER, TIME, TIMESTAMP, VARCHAR, SqlType
 from dpsql.expressions.conversion import convert
-from dpsql.expressions.literals import days, microseconds
+from dpsql.expressions.literals import days, literal, microseconds
 from dpsql.expressions.scalar import Scalar
 from dpsql.sql.duckdb import EPOCH
 from dpsql.sql.nodes import Bare, Between, Binary, Call, Case, Cast, Literal, Node, Number
@@ -170,7 +170,8 @@ def since_midnight(scalar: Scalar) -> Scalar:
 
 
 def truncate(part: str, scalar: Scalar) -> Scalar:
-    """DATE_TRUNC(part, x): the start of the year, quarter, month, week, day, hour, minute or second; dates stay dates."""
+    """DATE_TRUNC(part, x): the start of the year, quarter, month, week, day, hour, minute or second; dates stay dates. Of a constant it
+    is one, as a shifted one is: what compares with it is told apart like any other."""
     part = part_name(part)
     scalar = dated(scalar, "DATE_TRUNC")
     if part not in TRUNCATIONS:
@@ -178,6 +179,8 @@ def truncate(part: str, scalar: Scalar) -> Scalar:
     start = Call("date_trunc", (Literal(part, VARCHAR), scalar.tree))
     tree = guarded(scalar, Cast(start, scalar.sqltype, tries=False))
     domain = starts(part, scalar)
+    if scalar.is_literal and isinstance(domain, Categories):
+        return literal(domain.values[0], scalar.sqltype)
     nullable = scalar.nullable or isinstance(domain, domains.Unbounded)
     return Scalar("date_trunc", (scalar,), tree, scalar.sqltype, domain, None, nullable)
 
@@ -246,7 +249,12 @@ def _start(part: str, when: datetime) -> datetime:
             return midnight
 
 
-def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
+def elapsed(part: str, start: Scalar, end: Scalar) -> Scalar:
+    """DATESUB(part, start, end): the number of whole parts between, BIGINT; not more than the boundaries, and at most one less."""
+    return difference(part, start, end, "date_sub")
+
+
+def difference(part: str, start: Scalar, end: Scalar, function: str = "date_diff") -> Scalar:
     """DATE_DIFF(part, start, end): the number of boundaries crossed, BIGINT."""
     part = part_name(part)
     if part not in FIXED_UNITS and part not in MONTHS:
@@ -256,8 +264,8 @@ def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
     start, end = dated(start, "DATE_DIFF"), dated(end, "DATE_DIFF")
     if start.sqltype != end.sqltype:
         start, end = convert(start, TIMESTAMP), convert(end, TIMESTAMP)
-    crossed = Call("date_diff", (Literal(part, VARCHAR), start.tree, end.tree))
-    tree = guarded(start, guarded(end, crossed))
+    counted = Call(function, (Literal(part, VARCHAR), start.tree, end.tree))
+    tree = guarded(start, guarded(end, counted))
     a, b = domains.hull(start.domain), domains.hull(end.domain)
     domain: Domain = UNBOUNDED
     if a is not None and b is not None:
@@ -269,7 +277,7 @@ def difference(part: str, start: Scalar, end: Scalar) -> Scalar:
         domain = Interval(Fraction(math.floor(min(counts)) - 1), Fraction(math.ceil(max(counts)) + 1))
     limits = interval(-farthest_apart(part), farthest_apart(part))
     nullable = start.nullable or end.nullable or a is None or b is None
-    return Scalar("date_diff", (start, end), tree, BIGINT, domain, limits, nullable, integral=True)
+    return Scalar(function, (start, end), tree, BIGINT, domain, limits, nullable, integral=True)
 
 
 def farthest_apart(part: str) -> int:
@@ -299,6 +307,8 @@ def shift(scalar: Scalar, amount: Scalar, unit: str) -> Scalar:
     domain = _shifted_domain(scalar, amount, most, unit)
     if scalar.is_literal and amount.is_literal and isinstance(domain, domains.Unbounded):
         raise error(106, "the shifted date leaves the years 1 to 9999", hint="write a smaller interval")
+    if scalar.is_literal and amount.is_literal and isinstance(domain, Interval):
+        return literal(math.floor(domain.lower), TIMESTAMP)
     tree = guarded(scalar, Binary("+", scalar.tree, span(amount, unit)))
     if not amount.is_literal:
         tree = Case(((Bare(Between(amount.tree, Number(-most), Number(most))), tree),))

@@ -164,9 +164,10 @@ class Drawing:
         place = self._uniform(table.name, column.name, len(rows))
         if path and path[0] == reference:
             return Drawn(rows.parent + 1, is_key=True)
+        nulls = self._uniform(table.name, f"{column.name} null", len(rows)) < self._nulls if column.nullable else None
         if above is not None and not above.public:
-            return Drawn((place * len(self.rows_of(above))).astype(np.int64) + 1, is_key=True)
-        return Drawn(_picked([_declared(v) for v in self._listed(reference.table, reference.targets[0])], place))
+            return Drawn((place * len(self.rows_of(above))).astype(np.int64) + 1, nulls, is_key=True)
+        return Drawn(_picked([_declared(v) for v in self._listed(reference.table, reference.targets[0])], place), nulls)
 
     def _uniform(self, table: str, column: str, size: int) -> Numbers:
         """[0, 1) for each row: the finished states of a counter that steps from a hash of the column (Steele, Lea and Flood 2014)."""

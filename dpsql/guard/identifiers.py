@@ -15,6 +15,8 @@ from dpsql.plan.releases import BoundedBlock
 from dpsql.plan.resolved import Block
 from dpsql.sql.duckdb import printed
 
+_COMPARED = ("=", "<>", "<", "<=", ">", ">=")
+
 
 def check_identifiers(blocks: Iterable[BoundedBlock]) -> list[Error]:
     """R1, for every block of a statement."""
@@ -92,13 +94,13 @@ def _name(found: Scalar) -> str:
 
 
 def _identifier(scalar: Scalar, seen: set[int] | None = None) -> Scalar | None:
-    """The first identifier that is used; the same private key on both sides of `=` only says whose rows they are, and IS NULL of one
-    whether there is any, or a join met any: the sample tells for how many."""
+    """The first identifier that is used; the same private key on both sides of a comparison only says which of somebody's rows go
+    together, and IS NULL of one whether there is any, or a join met any: the sample tells for how many."""
     seen = seen if seen is not None else set()
     if not scalar.is_identifying or id(scalar) in seen:
         return None
     seen.add(id(scalar))
-    if scalar.function == "=" and goes_with(*scalar.args):
+    if scalar.function in _COMPARED and goes_with(*scalar.args):
         return None
     if scalar.function == "is null" and (scalar.args[0].is_column or scalar.args[0].held_or_null - scalar.args[0].held):
         return None

@@ -231,7 +231,11 @@ def _places(drawn: Drawn, size: int) -> npt.NDArray[np.generic]:
 
 def _identity(schema: Schema, identity: str, bought: Bought) -> str:
     """Of everything that the sample units are drawn from."""
-    usual = [(t.name, c.name, c.usual) for t in schema.tables for c in t.columns if c.usual]
+    usual: list[tuple[object, ...]] = [(t.name, c.name, c.usual) for t in schema.tables for c in t.columns if c.usual]
+    # of references NULL is drawn, too
+    usual += [
+        (t.name, c.name) for t in schema.tables for c in t.columns if c.nullable and t.reference(c.name) is not None
+    ]
     released = sorted((key, repr(found)) for key, found in bought.items())
     return hashlib.sha256(repr((identity, schema.guard.k, usual, released)).encode()).hexdigest()
 

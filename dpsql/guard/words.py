@@ -20,8 +20,11 @@ _PLAIN = (
     (re.compile(r"\(SELECT c0 FROM dpsql \w+ \d+ LIMIT 1\)|dpsql \w+ \d+\.c\d+"), "a released value"),
     (re.compile(r"CAST\(([^()]*) AS [A-Z]+(?:\([0-9, ]*\))?\)"), r"\1"),
     (re.compile(r"(\d)\.0+\b"), r"\1"),
+    (re.compile(r"\b(\w+) AS \1\b"), r"\1"),
+    (re.compile(r"\((\w+) = \1\) AND | AND \((\w+) = \2\)"), ""),
 )
-"""Left out of what people are told: the types of constants, decimals that are none."""
+"""Left out of what people are told: the types of constants, decimals that are none, aliases that are the name, what ties a person's
+rows to one another."""
 
 
 def said(scalar: Scalar, source: Relation) -> str:

@@ -92,6 +92,18 @@ def test_a_nullable_column_has_null_for_twice_k_people(schema: Schema) -> None:
     assert nulls is not None and nulls.mean() * 100 >= 2 * schema.guard.k * 0.9
 
 
+def test_a_reference_that_may_be_null_is_null_for_as_many(tmp_path: Path) -> None:
+    """Of a public table, and of another private one; not the one that says whose row it is."""
+    text = (EXAMPLES / "randhie/schema.toml").read_text()
+    text = text.replace('domain = { from = "plan.plan" } }', "nullable = true }")
+    text = text.replace('key    = ["person_id"]\n', 'key    = ["person_id"]\nreferences = { plan = "plan.plan" }\n')
+    (tmp_path / "schema.toml").write_text(text)
+    nullable = read_schema(tmp_path / "schema.toml")
+    drawn = column(drawing(nullable), nullable, "person", "plan")
+    assert drawn.nulls is not None and 0.04 < drawn.nulls.mean() < 0.06
+    assert column(drawing(nullable), nullable, "person_year", "person_id").nulls is None
+
+
 @pytest.mark.parametrize(
     "low, high, inside",
     [(0, 100, 9), (10, 90, 0), (0, 1, 9), (-50, 50, 8), (1, 2, 9), (0, 30_000, 2), (5, 5, 0)],

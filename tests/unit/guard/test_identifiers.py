@@ -23,6 +23,9 @@ ALLOWED = [
     "SELECT COUNT(DISTINCT patient_id) FILTER (WHERE cost > 10) FROM visit",
     "SELECT COUNT(*) FROM patient",
     "SELECT COUNT(*) FROM patient WHERE patient_id IS NOT NULL",
+    # pairs of somebody's rows, of which no constant says which
+    "SELECT COUNT(*) FROM visit a JOIN visit b ON a.patient_id = b.patient_id AND a.visit_id < b.visit_id",
+    "SELECT COUNT(DISTINCT a.patient_id) FROM visit a JOIN visit b USING (patient_id) WHERE a.visit_id <> b.visit_id",
 ]
 GUARDED = [
     "SELECT COUNT(DISTINCT CASE WHEN patient_id = 1 THEN patient_id END) FROM visit",
@@ -49,6 +52,8 @@ GUARDED = [
     "SELECT dp_sum(patient_id, lower := 0, upper := 1) FROM patient",
     "SELECT COUNT(*) FROM visit WHERE visit_id = 3",
     "SELECT COUNT(*) FROM item WHERE visit_id = 3",
+    "SELECT COUNT(*) FROM visit a JOIN visit b USING (patient_id) WHERE a.visit_id < b.visit_id + 1",
+    "SELECT COUNT(*) FROM visit a JOIN visit b USING (patient_id) WHERE a.visit_id < b.visit_id AND b.visit_id < 9",
     "SELECT site, COUNT(*) FROM patient GROUP BY site HAVING COUNT(*) FILTER (WHERE patient_id = 1000) > 0",
     "SELECT site FROM patient GROUP BY site ORDER BY SUM(IF(patient_id = 1000, 1, 0))",
 ]

@@ -19,6 +19,10 @@ from tests.support.stages import schema_of
         ("EXTRACT(MONTH FROM p.born) <= 6", "date_part('month', born) <= 6"),
         ("p.income IS NULL OR p.city = 'a.b'", "(city = 'a.b') OR (income IS NULL)"),
         ("CAST(p.age AS DOUBLE) > 0.5", "age > 0.5"),
+        (
+            "EXISTS (SELECT 1 FROM visit WHERE visit.patient_id = p.patient_id AND cost > 3)",
+            "EXISTS (SELECT 1 FROM visit WHERE (cost > 3))",
+        ),
     ],
 )
 def test_a_condition_is_told_as_it_was_written(condition: str, told: str) -> None:
