@@ -6,7 +6,7 @@ in the registry is hidden from it behind a word that no function has, and comes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -36,31 +36,14 @@ _WITH_SYNTAX: dict[type[exp.Expression], str] = {
 }
 _ARROWS = (TokenType.ARROW, TokenType.DARROW)
 
-SPELLINGS: dict[str, Callable[..., exp.Expression]] = {
-    **dict.fromkeys(("std", "stdev"), lambda x: exp.Stddev(this=x)),
-    "stdevp": lambda x: exp.StddevPop(this=x),
-    "var": lambda x: exp.Variance(this=x),
-    "varp": lambda x: exp.VariancePop(this=x),
-    **dict.fromkeys(("fsum", "sumkahan", "kahan_sum"), lambda x: exp.Sum(this=x)),
-    "favg": lambda x: exp.Avg(this=x),
-    "average": lambda x: exp.Avg(this=x),
-    "every": lambda x: exp.LogicalAnd(this=x),
-    "ndv": lambda x: exp.Count(this=exp.Distinct(expressions=[x])),
-    **dict.fromkeys(("percentile", "approx_percentile"), lambda x, q: exp.ApproxQuantile(this=x, quantile=q)),
-    "mid": lambda x, start, length: exp.Substring(this=x, start=start, length=length),
-    "btrim": lambda x: exp.Trim(this=x),
-    "isnull": lambda x: exp.Paren(this=exp.Is(this=x, expression=exp.Null())),
-    "zeroifnull": lambda x: exp.Coalesce(this=x, expressions=[exp.Literal.number(0)]),
-    "nullifzero": lambda x: exp.Nullif(this=x, expression=exp.Literal.number(0)),
-    "some": lambda x: exp.Any(this=x),
-    "all": lambda x: exp.All(this=x),
-    "nvl": lambda x, y: exp.Coalesce(this=x, expressions=[y]),
-    "date_sub": lambda x, y: exp.Sub(this=x, expression=y),
-    "convert_timezone": lambda a, b, x: exp.AtTimeZone(this=exp.AtTimeZone(this=x, zone=a), zone=b),
-    "iff": lambda x, y, z: exp.If(this=x, true=y, false=z),
-}
-"""Names of functions of ours in other engines, and older ones."""
-
+_OTHERS = """
+    all average btrim charindex convert_timezone date_add date_format date_sub dateadd datename datetime_trunc div0 eomonth every
+    favg format_date format_datetime format_timestamp fsum iff isnull kahan_sum list_has_all mid ndv nullifzero nvl nvl2 percentile
+    approx_percentile safe_divide some std stdev stdevp sumkahan timestamp_trunc to_char var varp zeroifnull"""
+OTHERS = frozenset(_OTHERS.split())
+"""Names that functions of ours have in other engines (spellings.py)."""
+_HIDDEN_NAMES = BY_PLAIN_NAME | OTHERS - {"all", "some"}
+"""These two are the parser's own words."""
 
 Found = TypeVar("Found", bound=exp.Expression)
 _PLAIN = frozenset((str, bool, type(None)))
@@ -150,25 +133,24 @@ def copied(node: exp.Expression) -> exp.Expression:
     return made
 
 
-def respelt(tree: exp.Expression) -> bool:
-    """Give the functions of other engines in a tree the names that they have here; whether there were any."""
-    found = False
-    for node in every(tree, exp.Anonymous):
-        make = SPELLINGS.get(str(node.this).lower())
-        if make is None or len(node.expressions) != make.__code__.co_argcount:
-            continue
-        meant = make(*node.expressions)
-        meant.meta.update(node.meta)
-        node.replace(meant)
-        found = True
-    return found
+def is_foreign(node: exp.Expression) -> bool:
+    """True if a call may be another engine's, an operator of lists, or one with a part of a date, which may have no quotes."""
+    if isinstance(node, exp.ArrayOverlaps | exp.ArrayContainsAll):
+        return True
+    function = function_of(node)
+    return _name_of(node) in OTHERS or (function is not None and "word" in function.takes) or _is_of_age(node)
+
+
+def _is_of_age(node: exp.Expression) -> bool:
+    parts = [node.expression] if isinstance(node, exp.Extract) else node.expressions[-1:]
+    return any(_name_of(part.unnest()) == "age" for part in parts)
 
 
 def _is_called(tokens: Sequence[Token], place: int) -> bool:
     return place + 1 < len(tokens) and tokens[place + 1].token_type == TokenType.L_PAREN
 
 
-def hidden(tokens: Sequence[Token], names: Container[str] = BY_PLAIN_NAME) -> list[Token]:
+def hidden(tokens: Sequence[Token], names: Container[str] = _HIDDEN_NAMES) -> list[Token]:
     """Tokens with the names of functions, where they are called, hidden from the parser."""
     found: list[Token] = []
     for place, token in enumerate(tokens):
@@ -184,8 +166,24 @@ def hidden(tokens: Sequence[Token], names: Container[str] = BY_PLAIN_NAME) -> li
 
 
 def with_tops(tokens: list[Token]) -> list[Token]:
-    """The TOP of SELECT TOP 10 ... as the word that it is in other engines, which stands for LIMIT."""
+    """The TOP of SELECT TOP 10 ... as the word that it is in other engines, which stands for LIMIT; and a PIVOT statement that is
+    ordered or limited as a query from it."""
+    tokens = _from_pivot(tokens) if tokens and tokens[0].text.upper() == "PIVOT" else tokens
     return [_retyped(t, TokenType.TOP) if _is_top(tokens, place) else t for place, t in enumerate(tokens)]
+
+
+def _from_pivot(tokens: list[Token]) -> list[Token]:
+    """PIVOT ... ORDER BY ... as FROM (PIVOT ...) ORDER BY ..., the one of which the parser reads."""
+    depth = 0
+    for place, token in enumerate(tokens):
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if not depth and token.token_type in (TokenType.ORDER_BY, TokenType.LIMIT):
+            first, last = tokens[0], tokens[place - 1]
+            begun = [(TokenType.FROM, "FROM"), (TokenType.L_PAREN, "(")]
+            opened = [Token(kind, text, first.line, first.col, first.start, first.start) for kind, text in begun]
+            closed = Token(TokenType.R_PAREN, ")", last.line, last.col, last.end, last.end)
+            return [*opened, *tokens[:place], closed, *tokens[place:]]
+    return tokens
 
 
 def _is_top(tokens: list[Token], position: int) -> bool:
@@ -231,17 +229,33 @@ def restored(tree: exp.Expression) -> None:
             node.set("expression", exp.Literal.string(path.name.removeprefix(_HIDDEN)))
 
 
-def spelt_out(text: str, x: exp.Expression, condition: exp.Expression | None = None) -> exp.Expression:
-    """SQL of one value x as a tree, with a value in its place; its aggregates of the rows of a WHERE."""
+def filled(text: str, values: Mapping[str, exp.Expression]) -> exp.Expression:
+    """SQL as a tree, with copies of values in the places of names."""
     tree = _DUCKDB.parser().parse(hidden(_DUCKDB.tokenize(text)), text)[0]
     assert isinstance(tree, exp.Expression)
     restored(tree)
+    return tree.transform(lambda node: values[node.name].copy() if isinstance(node, exp.Column) else node)
+
+
+def spelt_out(text: str, x: exp.Expression, condition: exp.Expression | None = None) -> exp.Expression:
+    """SQL of one value x as a tree, with a value in its place; its aggregates of the rows of a WHERE."""
 
     def filtered(node: exp.Expression) -> exp.Expression:
         held = condition is not None and isinstance(node, exp.AggFunc)
         return exp.Filter(this=node, expression=condition.copy()) if held and condition is not None else node
 
-    return tree.transform(lambda node: x.copy() if isinstance(node, exp.Column) else node).transform(filtered)
+    return filled(text, {"x": x}).transform(filtered)
+
+
+def keep_words(tree: exp.Expression, sql: str) -> None:
+    """Functions keep the name that the caller wrote, for messages: the parser has names of its own for some."""
+    for node in every(tree, exp.Expression):
+        if (
+            isinstance(node, exp.Func)
+            and "start" in node.meta
+            and sql[node.meta["start"] : node.meta["end"] + 1].isidentifier()
+        ):
+            node.meta["word"] = sql[node.meta["start"] : node.meta["end"] + 1]
 
 
 def meant(node: exp.Expression) -> exp.Expression | None:

@@ -16,7 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
-from dpsql.planner.calls import check_calls, every, hidden, meant, respelt, restored, unchanged, with_tops
+from dpsql.planner.calls import check_calls, every, hidden, is_foreign, keep_words, meant, restored, unchanged, with_tops
 from dpsql.planner.cube_terms import CubeTerms, NamedCube, Synthetic, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes, check_number
 from dpsql.planner.model_terms import DropModel, ModelTerms, asked_columns, read_drop, read_model
@@ -160,6 +160,7 @@ def unbound(sql: str) -> exp.Expression | None:
         if tokens[0].text.upper() not in QUESTIONS:
             return None
         tree = _tree(sql, numbered(with_tops(lift_clause(tokens, _comment_options(tokens))[0])))
+        _respelt(tree)
         check_nodes(tree)
         return tree
     except RecursionError:
@@ -222,7 +223,7 @@ def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping
     tokens, options = lift_clause(tokens, options)
     topped = with_tops(tokens)
     tree = _tree(sql, numbered(topped))
-    own = respelt(tree) or len(tokens) < len(written) or any(t.token_type == TokenType.TOP for t in topped)
+    own = _respelt(tree) or len(tokens) < len(written) or any(t.token_type == TokenType.TOP for t in topped)
     check_nodes(tree)
     with unchanged(tree):
         own = own or bool(every(tree, exp.Placeholder, exp.Parameter, exp.PropertyEQ))
@@ -376,7 +377,7 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
         tree = tree.this
     with unchanged(tree):  # but for names, and the texts of paths
         restored(tree)
-        _keep_words(tree, sql)
+        keep_words(tree, sql)
         others = every(tree, exp.Fetch, exp.ApproxDistinct, exp.ApproxTopK)
     for node in others:
         other = meant(node)
@@ -386,12 +387,10 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     return tree
 
 
-def _keep_words(tree: exp.Expression, sql: str) -> None:
-    """Functions keep the name that the caller wrote, for messages: the parser has names of its own for some."""
-    for node in every(tree, exp.Expression):
-        if (
-            isinstance(node, exp.Func)
-            and "start" in node.meta
-            and sql[node.meta["start"] : node.meta["end"] + 1].isidentifier()
-        ):
-            node.meta["word"] = sql[node.meta["start"] : node.meta["end"] + 1]
+def _respelt(tree: exp.Expression) -> bool:
+    """Give functions of other engines the names that they have here, and parts of dates their quotes; whether there were any."""
+    if not any(map(is_foreign, every(tree, exp.Anonymous, exp.Extract, exp.ArrayOverlaps, exp.ArrayContainsAll))):
+        return False
+    from dpsql.planner.spellings import respell
+
+    return respell(tree)

@@ -45,6 +45,7 @@ NAMES = {
     "planner/explain/words.py": "what only makes a printed tree total is left out when it is told",
     "planner/lower/rows.py": "counts fit the driver's integers, and cross as they are",
     "planner/resolve/people.py": "DISTINCT as a clause",
+    "planner/spellings.py": "the words of other engines, and the years of an AGE however they are asked for",
     "planner/total/aggregates.py": "the checker's own rules for the few aggregates that are printed (rule 45)",
     "planner/total/walk.py": "the checker believes no record: its second derivation knows the guards that are printed",
 }

@@ -24,11 +24,12 @@ from dpsql.core.domains import Categories, Interval, Unbounded
 from dpsql.core.errors import Error
 from dpsql.expressions import arithmetic, conditional
 from dpsql.expressions.scalar import NULL_TYPE, Scalar
-from dpsql.planner.calls import SPELLINGS, function_of
+from dpsql.planner.calls import function_of
 from dpsql.planner.parse import parse
 from dpsql.planner.resolve.functions import BUILDERS
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope, scope_of
+from dpsql.planner.spellings import SPELLINGS
 from dpsql.relations.declared import scan
 from dpsql.schema.model import Schema
 from tests.support import clinic

@@ -48,6 +48,9 @@ REFUSED: Mapping[str, tuple[str, str]] = {
         ("a list is no value to compute with", "keep what it lists as rows of a table, or write SPLIT_PART(x, '-', 1)"),
     ),
     "initcap": ("the engine has no such function", "write UPPER(LEFT(x, 1)) || LOWER(SUBSTRING(x, 2))"),
-    "age": ("an interval of months and days is no number", "write DATE_DIFF('year', d, e)"),
+    "age": (
+        "an interval of months and days is no number",
+        "write EXTRACT(year FROM AGE(d, e)), or DATESUB('month', e, d)",
+    ),
 }
 """Functions that people look for, why they cannot be used, and what to write instead."""

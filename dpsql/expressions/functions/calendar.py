@@ -258,6 +258,8 @@ FUNCTIONS = (
         temporal.truncate, {"date_trunc": _truncated}),
     Function(("date_diff", "datediff"), "DATE_DIFF('day', d, e)", "BIGINT: how many boundaries lie between",
         ("word", "value", "value"), temporal.difference, {"date_diff": _apart, **{name: _span(name) for name in _UNITS}}),
+    Function(("datesub",), "DATESUB('year', d, e)", "BIGINT: how many whole years lie between, or months, days",
+        ("word", "value", "value"), temporal.elapsed, {"date_sub": _apart}),
     Function(("time_bucket",), "TIME_BUCKET(INTERVAL 7 DAY, d)", "the beginning of a period", ("period", "value"),
         _time_bucket, {"time_bucket": _bucketed}),
     Function(("date_add",), "DATE_ADD(d, INTERVAL 7 DAY)", "TIMESTAMP", ("value", "period"),

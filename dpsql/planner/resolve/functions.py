@@ -16,7 +16,7 @@ from dpsql.expressions.scalar import Scalar
 from dpsql.planner.calls import arguments, every, function_of
 from dpsql.planner.grammar import unsupported
 from dpsql.planner.resolve.intervals import Build, apart, interval_of, moved, period_of, shifted
-from dpsql.planner.resolve.syntax import flat
+from dpsql.planner.resolve.syntax import false_as_null, flat
 
 Builder = Callable[[exp.Expression, Build], Scalar]
 
@@ -53,6 +53,9 @@ def _compare(operator: str) -> Builder:
         if isinstance(right, exp.Any):
             if operator != "=":
                 raise error(102, f"{operator} ANY is not supported", hint="write x = ANY([1, 2]), or x IN (1, 2)")
+            column = right.this.unnest()
+            if isinstance(column, exp.Column) and false_as_null(node):
+                return build(exp.Anonymous(this="list_contains", expressions=[column.copy(), left.copy()]))
             return logic.in_list(build(left), [build(option) for option in _listed(right)])
         if isinstance(right, exp.All):
             if operator != "<>":
@@ -74,7 +77,7 @@ def _listed(node: exp.Any | exp.All) -> list[exp.Expression]:
     """The constants of ANY([1, 2]) and ANY(ARRAY[1, 2])."""
     inner, word = node.this.unnest(), type(node).__name__.upper()
     if not isinstance(inner, exp.Array) or not inner.expressions:
-        what = "x = ANY([1, 2])" if word == "ANY" else "x <> ALL([1, 2])"
+        what = "x = ANY([1, 2]), or LIST_CONTAINS(l, x) of a list l" if word == "ANY" else "x <> ALL([1, 2])"
         raise error(102, f"{word} takes a list of constants", hint=f"write {what}")
     return list(inner.expressions)
 

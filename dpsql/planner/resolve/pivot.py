@@ -94,7 +94,10 @@ def _replace(node: exp.Pivot, listed: Listed) -> None:
 def _nested(
     source: exp.Expression, on: list[exp.Expression], using: list[exp.Expression], pivot: exp.Pivot, listed: Listed
 ) -> exp.Select:
-    groups = _groups(pivot)
+    groups = _groups(pivot) or _others(source, [*on, *using])
+    if groups is None:
+        message = "PIVOT without GROUP BY groups by every other column, which can be the privacy unit"
+        raise error(302, message, hint="write GROUP BY and the columns to keep", span=span_of(pivot))
     axes = [_axis(source, expression, f"k{i}", listed) for i, expression in enumerate(on)]
     cells = _Cells(using or [exp.Count(this=exp.Star(), big_int=True)])
     columns = cells.columns(axes)
@@ -117,7 +120,8 @@ def _nested(
     )
     alias = exp.TableAlias(this=exp.to_identifier(PIVOTED, quoted=True))
     outer.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))
-    outer.set("group", _positions(len(groups)))
+    if groups:
+        outer.set("group", _positions(len(groups)))
     return outer
 
 
@@ -125,12 +129,36 @@ def _positions(count: int) -> exp.Group:
     return exp.Group(expressions=[exp.Literal.number(i + 1) for i in range(count)])
 
 
+def _others(source: exp.Expression, used: list[exp.Expression]) -> list[exp.Expression] | None:
+    """The columns that DuckDB groups by where no GROUP BY is written: those of a query that lists its columns, but for the ones that ON
+    and USING name; None where it does not list them."""
+    query = source.this if isinstance(source, exp.Subquery) else _named_query(source)
+    if not isinstance(query, exp.Select) or any(unaliased(column).is_star for column in query.expressions):
+        return None
+    names = [column.alias_or_name for column in query.expressions]
+    read = {column.name.lower() for one in used for column in one.find_all(exp.Column)}
+    if not all(names) or len(set(map(str.lower, names))) < len(names):
+        return None
+    return [exp.column(exp.to_identifier(name, quoted=True)) for name in names if name.lower() not in read]
+
+
+def _named_query(source: exp.Expression) -> exp.Expression | None:
+    """The WITH query that a name in FROM stands for."""
+    above = source.parent
+    while isinstance(source, exp.Table) and not source.db and above is not None:
+        for one in above.ctes if isinstance(above, exp.Query) else ():
+            if one.alias.lower() == source.name.lower() and not one.args["alias"].columns:
+                found: exp.Expression = one.this
+                return found
+        above = above.parent
+    return None
+
+
 def _groups(pivot: exp.Pivot) -> list[exp.Expression]:
-    """The columns of GROUP BY."""
+    """The columns of GROUP BY; [] without one."""
     group = pivot.args.get("group")
     if group is None or group.args.get("all") or not group.expressions:
-        message = "PIVOT without GROUP BY groups by every other column, which can be the privacy unit"
-        raise error(302, message, hint="write GROUP BY and the columns to keep", span=span_of(pivot))
+        return []
     for node in group.expressions:
         if not isinstance(node, exp.Column) or node.table or isinstance(node.this, exp.Star):
             hint = "name it in a subquery: PIVOT (SELECT x + 1 AS y, ...) ... GROUP BY y"

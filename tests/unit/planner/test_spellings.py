@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import duckdb
 import pytest
 
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.registry import BY_SPELLING, RECORDS
 from dpsql.core.errors import Error
 from dpsql.plan.releases import Release
+from dpsql.planner.calls import OTHERS
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
+from dpsql.planner.spellings import SPELLINGS, YEARS_OF_AGE
 from dpsql.schema.model import Schema
 from tests.support import clinic
 from tests.support.planning import compile_statement
@@ -56,6 +59,31 @@ def moments(schema: Schema, sql: str) -> Moments:
         ("APPROX_COUNT_DISTINCT(city)", "COUNT(DISTINCT city)"),
         ("AVG(NVL(age, 0))", "AVG(COALESCE(age, 0))"),
         ("COUNT_IF(IFF(age > 5, TRUE, FALSE))", "COUNT_IF(IF(age > 5, TRUE, FALSE))"),
+        ("AVG(ISNULL(age, NVL(site, 0)))", "AVG(COALESCE(age, COALESCE(site, 0)))"),
+        ("COUNT_IF(ISNULL(age))", "COUNT_IF(age IS NULL)"),
+        ("AVG(NVL2(age, 1, site))", "AVG(CASE WHEN age IS NOT NULL THEN 1 ELSE site END)"),
+        ("COUNT_IF(SAFE_DIVIDE(age, site) > 5)", "COUNT_IF(age / NULLIF(site, 0) > 5)"),
+        ("AVG(DATEDIFF(day, born, DATE '2024-05-01'))", "AVG(DATE_DIFF('day', born, DATE '2024-05-01'))"),
+        ("AVG(DATE_DIFF(DATE '2024-05-01', born, MONTH))", "AVG(DATE_DIFF('month', born, DATE '2024-05-01'))"),
+        ("AVG(DATE_SUB('year', born, DATE '2024-05-01'))", "AVG(DATESUB('year', born, DATE '2024-05-01'))"),
+        (
+            "COUNT_IF(DATE_TRUNC(born, YEAR) = DATE '1990-01-01')",
+            "COUNT_IF(DATE_TRUNC('year', born) = DATE '1990-01-01')",
+        ),
+        (
+            "COUNT_IF(born > DATEADD(month, -6, '2000-03-31'))",
+            "COUNT_IF(born > TIMESTAMP '2000-03-31' + -6 * INTERVAL 1 MONTH)",
+        ),
+        ("COUNT_IF(TO_CHAR(born, 'YYYY-MM') = '1990-01')", "COUNT_IF(STRFTIME(born, '%Y-%m') = '1990-01')"),
+        ("COUNT_IF(FORMAT_DATE('%Y', born) = '1990')", "COUNT_IF(STRFTIME(born, '%Y') = '1990')"),
+        ("COUNT_IF(DATE_FORMAT(born, '%Y %M %i') = 'a')", "COUNT_IF(STRFTIME(born, '%Y %B %M') = 'a')"),
+        ("COUNT_IF(DATENAME(month, born) = 'May')", "COUNT_IF(MONTHNAME(born) = 'May')"),
+        ("COUNT_IF(EOMONTH(born) = DATE '1990-01-31')", "COUNT_IF(LAST_DAY(born) = DATE '1990-01-31')"),
+        ("COUNT_IF(CHARINDEX('a', city) = 1)", "COUNT_IF(STRPOS(city, 'a') = 1)"),
+        (
+            "COUNT_IF(EXTRACT(YEAR FROM AGE(DATE '2024-05-01', born)) = 3)",
+            "COUNT_IF(DATE_PART('year', AGE(DATE '2024-05-01', born)) = 3)",
+        ),
     ],
 )
 def test_spellings_of_one_question(declared: Schema, one: str, other: str) -> None:
@@ -169,6 +197,41 @@ def test_no_aggregate_slips_into_another_or_a_condition(declared: Schema, sql: s
     with pytest.raises(Error) as refused:
         release(declared, sql.format(call))
     assert refused.value.code == "DPSQL-109", str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        # of other lengths, of formats that pad or that nobody here has, and of words that are none
+        "NVL(city)",
+        "SAFE_DIVIDE(age)",
+        "TO_CHAR(born, 'Month')",
+        "TO_CHAR(born, 'YYYY-Q')",
+        "TO_CHAR(age, '999')",
+        "DATE_FORMAT(born, '%U')",
+        "DATE_FORMAT(born, city)",
+        "DATEADD(fortnight, 1, born)",
+        "DATENAME(quarter, born)",
+        "AGE(born)",
+    ],
+)
+def test_what_has_no_counterpart_keeps_its_name(declared: Schema, call: str) -> None:
+    with pytest.raises(Error, match=r"DPSQL-10[26]: .*" + call.partition("(")[0]):
+        release(declared, f"SELECT COUNT_IF({call} = 'a') FROM patient")
+
+
+def test_every_spelling_is_looked_for() -> None:
+    assert set(SPELLINGS) == OTHERS | {"date_diff", "date_trunc"}
+
+
+def test_the_years_of_an_age_are_those_of_the_engine() -> None:
+    """On each side of every day and time of two years around leap days, to the microsecond."""
+    times = """
+        SELECT TIMESTAMP '2019-02-20 11:59:59.999999' + to_microseconds(i % 3) + to_days((i * 37 % 1200)::INTEGER) AS t
+        FROM range(400) AS r(i) UNION ALL SELECT DATE '2020-02-25' + i::INTEGER FROM range(10) AS r(i)"""
+    sql = f"SELECT COUNT(*), SUM((date_part('year', age(a, b)) <> {YEARS_OF_AGE})::INTEGER) FROM x AS p(a), x AS q(b)"
+    with duckdb.connect() as plain:
+        assert plain.execute(f"WITH x AS ({times}) {sql}").fetchone() == (410 * 410, 0)
 
 
 def test_one_value_where_two_are_needed_is_refused(declared: Schema) -> None:
