@@ -22,6 +22,7 @@ What one unit can change
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -82,13 +83,14 @@ class _Vector(StatisticDefaults):
         return None
 
 
-class _Moments(_Vector):
+class _Moments(_Vector, ABC):
     """Sums over rows, of which a unit keeps the share that its limit of rows leaves it."""
 
     __slots__ = ()
 
+    @abstractmethod
     def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        raise NotImplementedError
+        """A sum over all rows for each cell."""
 
     def sensitivity(self, limits: Limits) -> Sensitivity:
         return _of_length(limits.rows * UNIT + 1, self.cells)

@@ -14,7 +14,7 @@ from dpsql.accounting.versions import TableVersions
 from dpsql.aggregates.base import Statistic
 from dpsql.aggregates.record import value_key
 from dpsql.expressions.scalar import Scalar, tree_of
-from dpsql.mechanisms.kept import noise_of
+from dpsql.mechanisms.calibration import noise_of
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import BoundedBlock, Release
 from dpsql.plan.resolved import GroupKey

@@ -33,7 +33,7 @@ from dpsql.answers.questions import Questions, StatisticsKey, is_whole
 from dpsql.answers.standing import LEVEL, Again, StoredVector, Wanted, columns_of, parts_apart, relative_error
 from dpsql.core.errors import error
 from dpsql.mechanisms.additive import AdditiveNoise
-from dpsql.mechanisms.kept import noise_of
+from dpsql.mechanisms.calibration import noise_of
 from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.mechanisms.summed import summed
 from dpsql.plan.compiled import CompiledRelease

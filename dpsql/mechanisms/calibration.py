@@ -111,3 +111,10 @@ GAUSSIAN = Mechanism(
 )
 BY_NAME: Mapping[str, Mechanism] = {mechanism.name: mechanism for mechanism in (LAPLACE, GAUSSIAN)}
 """Those that can be asked for."""
+
+
+def noise_of(kept: tuple[str, Fraction]) -> AdditiveNoise | None:
+    """The noise that was kept so; None for a kind that nothing is read off."""
+    name, parameter = kept
+    made = BY_NAME[name].kept if name in BY_NAME else None
+    return made(parameter) if made is not None else None

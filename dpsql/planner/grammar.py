@@ -17,8 +17,9 @@ from dpsql.aggregates.registry import BY_SPELLING, RECORDS, called
 from dpsql.core.cancellation import check
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span, span_of
-from dpsql.planner.calls import BY_PLAIN_NAME, LEAVES, around, from_the_top, is_unnest
+from dpsql.planner.calls import BY_PLAIN_NAME, around, is_unnest
 from dpsql.planner.constructs import FUNCTIONS, LEAVE_OUT, LISTED, PARTS, SPELLINGS, construct
+from dpsql.planner.walks import LEAVES, from_the_top
 from dpsql.schema.model import RESERVED
 
 # Parts that change nothing, or that only print differently.

@@ -14,7 +14,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.errors import error
-from dpsql.planner.calls import every
+from dpsql.planner.walks import every
 
 Parameters = Sequence[object] | Mapping[str, object]
 

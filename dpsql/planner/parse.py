@@ -16,7 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
-from dpsql.planner.calls import check_calls, every, hidden, is_foreign, keep_words, meant, restored, unchanged, with_tops
+from dpsql.planner.calls import check_calls, hidden, is_foreign, keep_words, meant, restored, with_tops
 from dpsql.planner.cube_terms import CubeTerms, NamedCube, Synthetic, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes, check_number
 from dpsql.planner.model_terms import DropModel, ModelTerms, asked_columns, read_drop, read_model
@@ -24,6 +24,7 @@ from dpsql.planner.options import Options, lift_clause, option_named, read_comme
 from dpsql.planner.parameters import apart, bind, is_text, names_the_moment, numbered
 from dpsql.planner.table_terms import DropTable, TableTerms, asked_column, read_drop_table, read_table
 from dpsql.planner.unreadable import not_a_question, unreadable
+from dpsql.planner.walks import every, unchanged
 from dpsql.schema import spent
 
 LONGEST = 200_000

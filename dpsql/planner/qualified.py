@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.planner.calls import every
 from dpsql.planner.parse import Query
 from dpsql.planner.resolve.catalog import CATALOG, ambiguous
+from dpsql.planner.walks import every
 from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Schema, Table
 from dpsql.sql.duckdb import quoted

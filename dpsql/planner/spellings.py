@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from dpsql.expressions.temporal import FIXED_UNITS, MONTHS, part_name
-from dpsql.planner.calls import every, filled, function_of
+from dpsql.planner.calls import filled, function_of
+from dpsql.planner.walks import every
 
 Spelling = str | Callable[..., exp.Expression | None]
 _PARAMETERS = {"a", "b", "c"}
@@ -99,16 +100,20 @@ def _formatted(function: str) -> Callable[..., exp.Expression | None]:
     return made
 
 
-def _contains(kind: type[exp.Connector]) -> Callable[..., exp.Expression | None]:
+def _contains(kind: type[exp.Or] | type[exp.And]) -> Callable[..., exp.Expression | None]:
     """LIST_CONTAINS of each of the constants of a list."""
 
     def made(listed: exp.Expression, values: exp.Expression) -> exp.Expression | None:
-        found: exp.Expression | None = None
         known = list(values.expressions) if isinstance(values, exp.Array) else []
-        for value in known if all(isinstance(value, exp.Literal) for value in known) else ():
-            part = exp.Anonymous(this="list_contains", expressions=[listed.copy(), value.copy()])
-            found = part if found is None else kind(this=found, expression=part)
-        return exp.Paren(this=found) if found is not None else None
+        if not known or not all(isinstance(value, exp.Literal) for value in known):
+            return None
+        parts: list[exp.Expression] = [
+            exp.Anonymous(this="list_contains", expressions=[listed.copy(), value.copy()]) for value in known
+        ]
+        found = parts[0]
+        for part in parts[1:]:
+            found = kind(this=found, expression=part)
+        return exp.Paren(this=found)
 
     return made
 

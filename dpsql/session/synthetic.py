@@ -25,10 +25,10 @@ from dpsql.core.escaping import harmless
 from dpsql.core.loss import NO_LOSS
 from dpsql.core.wording import counted, listed, number
 from dpsql.plan.tables import PublicTable
-from dpsql.planner.calls import every
 from dpsql.planner.cube_terms import CreateSynthetic, DropSynthetic, NamedCube, Synthetic
 from dpsql.planner.parse import Catalog, Query, parse
 from dpsql.planner.resolve.catalog import check_columns
+from dpsql.planner.walks import every
 from dpsql.postprocess.synthetic import PairTables, drawn, pairs_of
 from dpsql.release.staging import Accuracies, Columns
 from dpsql.schema import spent

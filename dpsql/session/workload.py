@@ -297,9 +297,7 @@ def _why_not(one: _Planned) -> str:
         if aggregate.record.of_cube is None or aggregate.condition is not None or of_person:
             return f"no cube: none holds {in_sql(aggregate, words)}{' within bounds of a person' * of_person}"
     if release.selection is not None or any(key.values is None for key in release.keys):
-        return (
-            "left out: its keys are not declared, and which of their values a cube selects is known when it is bought"
-        )
+        return "left out: its keys are not declared, and a cube selects their values when it is bought"
     return ""
 
 

@@ -40,7 +40,6 @@ FILES = {
     "mechanisms/events": "tests/unit/accounting/test_ran.py",
     "mechanisms/exact_choice": "tests/noise/test_choice.py",
     "mechanisms/gaussian_tail": "tests/unit/mechanisms/test_gaussian.py",
-    "mechanisms/kept": "tests/noise/test_reused_error_bars.py",
     "mechanisms/prices": "tests/laws/test_prices.py",
     "mechanisms/randomized_response": "tests/unit/aggregates/test_randomized_response.py",
     "mechanisms/reach": "tests/unit/mechanisms/test_conversions.py",

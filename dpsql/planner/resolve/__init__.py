@@ -23,7 +23,6 @@ from sqlglot import exp
 from dpsql.core.domains import UNBOUNDED, Categories
 from dpsql.core.errors import Error, error
 from dpsql.plan.resolved import PostQuery, PublicTuples, PublicTypes, Resolved
-from dpsql.planner.calls import every, unchanged
 from dpsql.planner.options import ALL
 from dpsql.planner.parse import DUCKDB, Query
 from dpsql.planner.resolve.catalog import quoted_columns, reads_catalog, spending_tables
@@ -39,6 +38,7 @@ from dpsql.planner.resolve.sources import check_tables
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement, plain_text, total_text
 from dpsql.planner.resolve.syntax import without_own_functions
 from dpsql.planner.resolve.totals import totals, within_bounds
+from dpsql.planner.walks import every, unchanged
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.schema.spent import IS_SYNTHETIC, is_synthetic
 

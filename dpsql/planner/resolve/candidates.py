@@ -18,12 +18,12 @@ from sqlglot import exp
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import DATE, TIME, VARCHAR, SqlType
-from dpsql.planner.calls import every
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.parameters import constant
 from dpsql.planner.resolve.sources import Source, column_names, glance, items, shown_names
 from dpsql.planner.resolve.statement import Env, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, output_name, parts_of, replaced
+from dpsql.planner.walks import every
 
 MOST = 200
 """[candidates] Each is a sum of its own in the engine's SQL."""

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span, span_of
-from dpsql.planner.calls import every
 from dpsql.planner.parse import Catalog
+from dpsql.planner.walks import every
 from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Schema
 from dpsql.sql.duckdb import quoted

@@ -16,9 +16,9 @@ from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
 from dpsql.plan.resolved import Block
 from dpsql.plan.tables import ROW_NUMBER, end_column, intervals_table, redrawn_table
-from dpsql.planner.calls import every
 from dpsql.planner.grammar import END_NAMES, name_of
 from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
+from dpsql.planner.walks import every
 
 _ACROSS_ROWS = (exp.Window, exp.AggFunc, exp.Star)
 

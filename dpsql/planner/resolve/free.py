@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.sqltypes import SqlType
-from dpsql.planner.calls import every
 from dpsql.planner.resolve.catalog import reads_catalog_only
 from dpsql.planner.resolve.syntax import all_of, flat_conjuncts, parts_of, unaliased, without_own_functions
+from dpsql.planner.walks import every
 from dpsql.schema.model import Column, Schema, Table
 from dpsql.schema.qualifiers import MAIN
 from dpsql.sql.duckdb import literal_sql

@@ -13,10 +13,11 @@ from dpsql.expressions import arithmetic, buckets, casting, conditional, divisio
 from dpsql.expressions.functions import BY_NAME, calendar, documents, numbers, patterns, text
 from dpsql.expressions.literals import NULL, boolean_literal, number_literal, text_literal
 from dpsql.expressions.scalar import Scalar
-from dpsql.planner.calls import arguments, every, function_of
+from dpsql.planner.calls import arguments, function_of
 from dpsql.planner.grammar import unsupported
 from dpsql.planner.resolve.intervals import Build, apart, interval_of, moved, period_of, shifted
 from dpsql.planner.resolve.syntax import false_as_null, flat
+from dpsql.planner.walks import every
 
 Builder = Callable[[exp.Expression, Build], Scalar]
 

@@ -22,12 +22,12 @@ from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import BIGINT, SqlType
 from dpsql.expressions.scalar import Scalar, finite_hull
 from dpsql.plan.resolved import GroupKey, InputTable, KeyList
-from dpsql.planner.calls import every
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.limit import as_listed, travels_as_text
 from dpsql.planner.resolve.key_inputs import MOST_WRITTEN, side_by_side
 from dpsql.planner.resolve.key_tuples import PublicTables, Together, public_tables, together
 from dpsql.planner.resolve.statement import Env, Private, Public, Statement
+from dpsql.planner.walks import every
 from dpsql.relations.relations import Relation
 from dpsql.sql.duckdb import advised, printed, quoted
 from dpsql.sql.nodes import Aggregate, Cast, Column, Star

@@ -21,13 +21,13 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.planner.calls import every
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.resolve.correlated import HIDDEN_KEY, Names, linked, side_of, value_of
 from dpsql.planner.resolve.sources import glance, items, shown_names
 from dpsql.planner.resolve.statement import Env, Statement
 from dpsql.planner.resolve.syntax import all_of, flat_conjuncts, output_name, parts_of, replaced, unaliased, where_parts
 from dpsql.planner.resolve.unit_windows import HINT
+from dpsql.planner.walks import every
 from dpsql.schema.model import RESERVED
 
 _HIDDEN_ORDER, _ROWS = f"{RESERVED}o", f"{RESERVED}rows"

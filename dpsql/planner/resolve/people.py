@@ -13,7 +13,7 @@ from dpsql.core.spans import span_of
 from dpsql.expressions.scalar import NULL_TYPE, Scalar
 from dpsql.plan.resolved import Block, GroupKey
 from dpsql.plan.tables import ROW_NUMBER
-from dpsql.planner.calls import copied, every, function_of
+from dpsql.planner.calls import function_of
 from dpsql.planner.grammar import is_aggregate
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.aggregates import Collector
@@ -30,6 +30,7 @@ from dpsql.planner.resolve.statement import Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import all_of, is_query, output_name, parts_of, unaliased, where_parts
 from dpsql.planner.resolve.text_extremes import TextExtremes
 from dpsql.planner.resolve.unique import of_release
+from dpsql.planner.walks import copied, every
 from dpsql.relations.relations import Relation
 from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Cast, Node
@@ -65,8 +66,7 @@ class _Rewriter:
     def rewrite(self, node: exp.Expression) -> exp.Expression:
         """`node` with each aggregate and each group key replaced by its released column. Raises 305 for a bare column."""
         check()
-        if is_end(node):
-            assert isinstance(node, exp.Anonymous)
+        if isinstance(node, exp.Anonymous) and is_end(node):
             value = self.rewrite(argument_of(node))
             return end(node, value, PENDING, list(self.collector.found.values()))
         if is_aggregate(node):

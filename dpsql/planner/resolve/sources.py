@@ -9,10 +9,11 @@ from sqlglot import exp
 
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
-from dpsql.planner.calls import copied, every, is_unnest
+from dpsql.planner.calls import is_unnest
 from dpsql.planner.resolve.catalog import CATALOG, CATALOG_TABLES, no_table
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
 from dpsql.planner.resolve.syntax import is_query, parts_of
+from dpsql.planner.walks import copied, every
 from dpsql.relations.declared import public_scan, scan
 from dpsql.relations.relations import Relation, distinct_names, renamed
 from dpsql.schema import spent

@@ -18,11 +18,12 @@ from dpsql.expressions.lengths import LONGEST_BOUND
 from dpsql.expressions.scalar import Scalar, column, tree_of
 from dpsql.plan.resolved import Block, InputTable, PublicTuples, PublicTypes
 from dpsql.plan.tables import ROW_NUMBER, PublicTable, end_column, intervals_table, redrawn_table
-from dpsql.planner.calls import copied, every, function_of
+from dpsql.planner.calls import function_of
 from dpsql.planner.grammar import record_of
 from dpsql.planner.parse import DUCKDB
 from dpsql.planner.resolve.provenance import chooses, shows
 from dpsql.planner.resolve.scope import Scope
+from dpsql.planner.walks import copied, every
 from dpsql.relations.per_unit import distinct, holds_unit
 from dpsql.relations.relations import From, Named, Relation, distinct_names
 from dpsql.schema.model import Schema

@@ -11,8 +11,9 @@ from dpsql.aggregates.registry import BY_SPELLING
 from dpsql.core.errors import Error
 from dpsql.core.spans import span_of
 from dpsql.planner import calls
-from dpsql.planner.calls import children, every, is_unnest
+from dpsql.planner.calls import is_unnest
 from dpsql.planner.grammar import END_NAMES, OF_PEOPLE
+from dpsql.planner.walks import children, every
 
 
 def is_query(node: exp.Expression) -> bool:

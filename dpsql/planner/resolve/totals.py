@@ -11,9 +11,9 @@ from dpsql.aggregates.record import Aggregate
 from dpsql.core.domains import hull
 from dpsql.plan.resolved import Block
 from dpsql.plan.tables import ROW_NUMBER, redrawn_table
-from dpsql.planner.calls import copied
 from dpsql.planner.resolve.grouping_sets import GROUPED
 from dpsql.planner.resolve.syntax import is_query, parts_of, unaliased
+from dpsql.planner.walks import copied
 
 _CLAUSES = {"expressions", "from_", "where"}
 

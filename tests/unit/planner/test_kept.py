@@ -11,9 +11,9 @@ from sqlglot import exp
 
 from dpsql.aggregates.term import Term
 from dpsql.core.domains import Interval
-from dpsql.planner.calls import every
 from dpsql.planner.options import Options
 from dpsql.planner.parse import Query, parse
+from dpsql.planner.walks import every
 from dpsql.relations import declared
 from dpsql.relations.declared import Same, scan
 from dpsql.schema.model import Schema, Table
