@@ -26,7 +26,7 @@ STATEMENTS = [
 OTHERS = {
     "SELECT MEDIAN(income) FROM patient": "none holds QUANTILE(income, 0.5)",
     "SELECT site, COUNT(*) FILTER (WHERE female) FROM patient GROUP BY site": "none holds COUNT",
-    "SELECT code, COUNT(*) FROM patient GROUP BY code": "keys are not declared, and which",
+    "SELECT code, COUNT(*) FROM patient GROUP BY code": "keys are not declared",
     "SELECT nothing FROM patient": "refused: there is no column",
     "SELECT DISTINCT site FROM patient": "free",
     "SHOW TABLES": "refused: it is no question",
