@@ -287,7 +287,7 @@ class Estimate(Protocol):
     def errors(self, noise: Noise, level: Fraction) -> tuple[float, ...]:
         """Errors by which ways to make the same column are compared, in its own unit: its half-width, or a little more; of an average,
         which is divided by the number of rows, that of one row where it is near its lower bound, the middle, and its upper bound;
-        of what is computed of moments that of a cell, of which a row is one. () where nothing is known."""
+        of what is computed of moments those of variances and covariances. () where nothing is known."""
         ...
 
     def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn: ...

@@ -24,7 +24,7 @@ Ends = tuple[float, float]
 class Seen:
     """The cells of all groups, by the roles of the values: 0 is x, 1 is y of an aggregate of (y, x).
 
-    terms  by role the place of the value among the moments' terms
+    terms  by role the place of the value among the moments' terms: the rows are those in which all of these are there
     """
 
     moments: Moments
@@ -34,7 +34,13 @@ class Seen:
     @property
     def n(self) -> Numbers:
         """The number of rows, times the weight of one."""
-        return self.moments.rows(self.cells)
+        found: Numbers = self.moments.rows(self.terms) @ self.cells
+        return found
+
+    def total(self, k: int, role: int = 0) -> Numbers:
+        """C(d, k) times the sum of u^k, times the weight of a row."""
+        found: Numbers = self.moments.power(k, self.terms[role], self.terms) @ self.cells
+        return found
 
     def count(self) -> Floats:
         return np.asarray(np.asarray(self.n, dtype=float) / self.moments.weight, dtype=float)
@@ -50,7 +56,7 @@ class Seen:
         """The mean of u^k, in [0, 1]; NaN where there are fewer than `least` rows."""
         m, term = self.moments, self.terms[role]
         n = self.n
-        share = _quotient(m.power(k, term, self.cells), n * math.comb(m.degrees[term], k), n >= least * m.weight)
+        share = _quotient(self.total(k, role), n * math.comb(m.degrees[term], k), n >= least * m.weight)
         return np.asarray(np.clip(share, 0, 1), dtype=float)
 
     def mean(self, role: int = 0) -> Floats:
@@ -61,7 +67,7 @@ class Seen:
         """Of u, in [0, 1 / 4]."""
         m, term = self.moments, self.terms[role]
         d, n = m.degrees[term], self.n
-        first, second, pairs = m.power(1, term, self.cells), m.power(2, term, self.cells), math.comb(d, 2)
+        first, second, pairs = self.total(1, role), self.total(2, role), math.comb(d, 2)
         top = d * d * second * n - pairs * first * first
         found = _quotient(top, pairs * d * d * n * n, n >= least * m.weight)
         return np.asarray(np.clip(found, 0, 0.25), dtype=float)
@@ -69,7 +75,7 @@ class Seen:
     def covariance(self, least: int = 1) -> Floats:
         """Of u and v, in [-1 / 4, 1 / 4]."""
         m, n = self.moments, self.n
-        top = m.product(self.cells) * n - m.power(1, 0, self.cells) * m.power(1, 1, self.cells)
+        top = (m.product(self.terms) @ self.cells) * n - self.total(1, 0) * self.total(1, 1)
         found = _quotient(top, m.degrees[0] * m.degrees[1] * n * n, n >= least * m.weight)
         return np.asarray(np.clip(found, -0.25, 0.25), dtype=float)
 
@@ -77,13 +83,13 @@ class Seen:
         """The mean of (u - mean)^k, k = 3 or 4; sums of products whose difference is exact before the only division."""
         m, term = self.moments, self.terms[0]
         d, n = m.degrees[term], self.n
-        first = m.power(1, term, self.cells)
+        first = self.total(1)
         # of sum_i C(k, i) (-mean)^(k - i) E[u^i], where E[u^i] is a power over C(d, i) n: over one common denominator
         common = math.prod(math.comb(d, i) for i in range(2, k + 1)) * d**k
         top = (-first) ** k * (common // d**k)
         for i in range(1, k + 1):
             of_all = common // (math.comb(d, i) * d ** (k - i))
-            top = top + math.comb(k, i) * of_all * (-first) ** (k - i) * m.power(i, term, self.cells) * n ** (i - 1)
+            top = top + math.comb(k, i) * of_all * (-first) ** (k - i) * self.total(i) * n ** (i - 1)
         return _quotient(top, common * n**k, n >= least * m.weight)
 
 

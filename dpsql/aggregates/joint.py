@@ -77,7 +77,7 @@ class ValueCells:
         return 1 + self.split + self.gaps
 
 
-def _may_be_missing(term: Term) -> bool:
+def may_be_missing(term: Term) -> bool:
     return term.scalar.nullable or term.scalar.sqltype.is_float
 
 
@@ -123,7 +123,7 @@ def joint(terms: Sequence[Term], counted: Scalar | None, layout: Layout, parts: 
     each = widest << max(0, min(_BITS, _MOST_BITS - widest.bit_length()))
     blocks = []
     for term in terms:
-        gaps = _may_be_missing(term)
+        gaps = may_be_missing(term)
         split = layout.pairs == "all" or (layout.pairs == "gaps" and gaps)
         blocks.append(ValueCells(term, each // term.width, split, gaps))
     k = len(blocks)
@@ -133,7 +133,7 @@ def joint(terms: Sequence[Term], counted: Scalar | None, layout: Layout, parts: 
 
 def of_cube(term: Term) -> Joint:
     """The cells of one value in a cube: centred, without a pair, beside a number of rows with noise of its own."""
-    return Joint((ValueCells(term, 1, False, _may_be_missing(term)),), None, 0, 1)
+    return Joint((ValueCells(term, 1, False, may_be_missing(term)),), None, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ up to the degrees: with i of the cell (p^i q^(d-i)) and u = p / W,
 
     N = sum of cells     sum u^k = sum of C(i, k) / C(d, k) cells, for every k up to d
 
-so COUNT, SUM, AVG and VAR of one value are one release at one price, and so are CORR and what it is made of. If COUNT(*) over the
-same rows is asked too, one more cell gets W^d for each row without a value; a row is in that cell or in the others.
+so COUNT, SUM, AVG and VAR of one value are one release at one price, and so are CORR and what it is made of: COUNT, SUM, AVG and VAR of
+each of its values can be read off the cells of both. Where one value can be there without the other, cells of its own hold such rows:
+the polynomials of the one that is there, times the whole W^d of the other. If COUNT(*) over the same rows is asked too, one more cell
+gets the weight of a row for each row without a value. A row is in the cells of both, in those of one, or in the last one: never in two.
 
 A unit with m rows in a group that is cut to m_c of them has every cell scaled by m_c / m and rounded down: no cell is negative, so
 together they stay at or below W^d m_c. What the cells say is worked out in of_moments.py.
@@ -26,6 +28,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -43,6 +46,10 @@ from dpsql.sql.nodes import Aggregate, Bare, Binary, Call, Case, Chain, Is, Node
 
 Numbers = npt.NDArray[Any]
 """Cells, one row each: Python integers, for values that are exact until the last division, or DOUBLE."""
+Weights = npt.NDArray[np.int64]
+"""One for each cell."""
+Places = tuple[int, ...]
+"""The terms that an aggregate is of: its rows are those in which all of them are there."""
 
 FINEST_GRID = 40
 """[bits] W^d is about 2^40 at most, and all cells of one row add up to it, so that each fits BIGINT."""
@@ -60,17 +67,19 @@ class Moments(StatisticDefaults):
     terms      one or two
     degrees    of each term, 1 to 4; 1 or 2 of two
     with_rows  whether a last cell counts the rows without a value
+    lone       of two terms, whether rows with one of them have cells too; else they are rows without a value
     """
 
     terms: tuple[Term, ...]
     degrees: tuple[int, ...]
     counted: Scalar | None
     with_rows: bool = False
+    lone: bool = False
 
     @property
     def identity(self) -> Hashable:
         parts = tuple((t.identity, d) for t, d in zip(self.terms, self.degrees, strict=True))
-        return "moments", self.with_rows, parts, tree_of(self.counted)
+        return "moments", self.with_rows, *(("lone",) if self.lone else ()), parts, tree_of(self.counted)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
@@ -87,8 +96,17 @@ class Moments(StatisticDefaults):
         return math.prod(t.width**d for t, d in zip(self.terms, self.degrees, strict=True))
 
     @property
+    def places(self) -> tuple[tuple[int | None, ...], ...]:
+        """Of each cell but the last that counts rows: of each term the power of p, or None where it is not there."""
+        powers: list[list[int | None]] = [list(range(d + 1)) for d in self.degrees]
+        both = tuple(product(*powers))
+        if not self.lone:
+            return both
+        return (*both, *((i, None) for i in powers[0]), *((None, j) for j in powers[1]))
+
+    @property
     def cells(self) -> int:
-        return math.prod(d + 1 for d in self.degrees) + self.with_rows
+        return len(self.places) + self.with_rows
 
     @property
     def sums(self) -> int:
@@ -107,7 +125,7 @@ class Moments(StatisticDefaults):
         products = self._products(names)
         sums = [Aggregate("sum", (product,), where=kept) for product in products]
         inner: list[tuple[str, Node]] = [(f"b{i}_", Call("COALESCE", (part, Number(0)))) for i, part in enumerate(sums)]
-        rows: Node = Aggregate("count", (products[0],), where=kept)
+        rows: Node = Aggregate("count", (self._there(names) or products[0],), where=kept)
         if self.with_rows:
             inner.append((f"b{len(products)}_", self._without_value(names)))
             rows = counting(kept)
@@ -136,55 +154,55 @@ class Moments(StatisticDefaults):
 
     def told(self, say: Say) -> str:
         values = listed([f"{clamped(t, say)} up to power {d}" for t, d in zip(self.terms, self.degrees, strict=True)])
-        beside = ", beside the number of rows" if self.with_rows else ""
+        beside = ", each in rows without the other too" * self.lone + ", beside the number of rows" * self.with_rows
         return f"moments of {values}{beside}{where(self.counted, say)}"
 
     def _condition(self, names: Sequence[Node]) -> Sequence[Node]:
         return names[len(self.terms) : len(self.inputs)]
 
+    def _there(self, names: Sequence[Node]) -> Node | None:
+        """The value that is there; None where a row needs both."""
+        return Call("COALESCE", tuple(names[len(self.inputs) :])) if self.lone else None
+
     def _products(self, names: Sequence[Node]) -> list[Node]:
-        """Each cell for one row: NULL where any value is."""
-        found: list[tuple[Node, ...]] = [()]
-        for part, degree, x in zip(self.terms, self.degrees, names[len(self.inputs) :], strict=True):
-            p = Binary("-", x, Number(part.lower)) if part.lower else x
-            q = Binary("-", Number(part.upper), x)
-            powers = [
-                (*[p] * i, *[q] * (degree - i), *([Number(math.comb(degree, i))] if 0 < i < degree else []))
-                for i in range(degree + 1)
-            ]
-            found = [(*before, *factors) for before in found for factors in powers]
-        return [Bare(Chain("*", factors)) for factors in found]
+        """Each cell for one row: NULL where a value is that it is of, or there is one that it is not of."""
+        values = names[len(self.inputs) :]
+        found: list[Node] = []
+        for powers in self.places:
+            factors: list[Node] = []
+            absent: list[Node] = []
+            for i, part, degree, x in zip(powers, self.terms, self.degrees, values, strict=True):
+                if i is None:
+                    factors.append(whole_number(part.width**degree))
+                    absent.append(Bare(Is(x, "NULL")))
+                    continue
+                p = Binary("-", x, Number(part.lower)) if part.lower else x
+                q = Binary("-", Number(part.upper), x)
+                factors += (*[p] * i, *[q] * (degree - i), *([Number(math.comb(degree, i))] if 0 < i < degree else []))
+            whole: Node = Bare(Chain("*", tuple(factors)))
+            found.append(Bare(Case(((absent[0], whole),))) if absent else whole)
+        return found
 
     def _without_value(self, names: Sequence[Node]) -> Node:
         """Number of counted rows without a value, times the weight."""
-        missing = Chain("OR", tuple(Bare(Is(x, "NULL")) for x in names[len(self.inputs) :]))
+        missing = Chain("AND" if self.lone else "OR", tuple(Bare(Is(x, "NULL")) for x in names[len(self.inputs) :]))
         lacking = counting(Bare(Chain("AND", (missing, *self._condition(names)))))
         return Bare(Binary("*", whole_number(self.weight, HUGEINT), lacking))
 
     # --- what the cells say -------------------------------------------------------------------------------------------
 
-    def rows(self, cells: Numbers) -> Numbers:
-        """N: the number of rows with all values, times `weight`."""
-        found: Numbers = self._of_values(cells).sum(axis=0)
-        return found
+    def rows(self, of: Places) -> Weights:
+        """Weights that add the cells up to the number of rows with the values at some places, times `weight`."""
+        return self._weights(of, lambda powers: 1)
 
-    def power(self, k: int, term: int, cells: Numbers) -> Numbers:
+    def power(self, k: int, term: int, of: Places) -> Weights:
         """C(d, k) * sum of u^k, times `weight`: the sum of C(i, k) of the cells."""
-        return self._weighted(cells, [math.comb(i, k) for i in range(self.degrees[term] + 1)], term)
+        return self._weights(of, lambda powers: math.comb(powers[term] or 0, k))
 
-    def product(self, cells: Numbers) -> Numbers:
+    def product(self, of: Places) -> Weights:
         """d_x d_y * sum of u v, times `weight`; of two terms."""
-        dx, dy = self.degrees
-        weights = np.array([i * j for i in range(dx + 1) for j in range(dy + 1)])
-        found: Numbers = weights @ self._of_values(cells)
-        return found
+        return self._weights(of, lambda powers: math.prod(i or 0 for i in powers))
 
-    def _of_values(self, cells: Numbers) -> Numbers:
-        return cells[:-1] if self.with_rows else cells
-
-    def _weighted(self, cells: Numbers, weights: list[int], term: int) -> Numbers:
-        after = math.prod(d + 1 for d in self.degrees[term + 1 :])
-        before = math.prod(d + 1 for d in self.degrees[:term])
-        all_weights = np.array([w for _ in range(before) for w in weights for _ in range(after)])
-        found: Numbers = all_weights @ self._of_values(cells)
-        return found
+    def _weights(self, of: Places, weigh: Callable[[tuple[int | None, ...]], int]) -> Weights:
+        found = [0 if any(powers[place] is None for place in of) else weigh(powers) for powers in self.places]
+        return np.array([*found, *[0] * self.with_rows])

@@ -7,7 +7,7 @@ noise again (resampling.py), with the same formulas over DOUBLE.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,8 +15,8 @@ import numpy as np
 
 from dpsql.aggregates.base import EstimateDefaults, Floats, Noise, ReleasedColumn
 from dpsql.aggregates.count import counted
-from dpsql.aggregates.formulas import Formula, Seen
-from dpsql.aggregates.moments import Moments, Numbers
+from dpsql.aggregates.formulas import Formula, Seen, widths
+from dpsql.aggregates.moments import Moments, Numbers, Places, Weights
 from dpsql.aggregates.resampling import Resampled
 from dpsql.aggregates.sum import column_in_type
 from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
@@ -41,20 +41,21 @@ def _exact(cells: Sequence[Sequence[int]]) -> Numbers:
 
 @dataclass(frozen=True, slots=True)
 class CountOfMoments(EstimateDefaults):
-    """COUNT(x), or COUNT(*) where `all_rows`: the sum of cells over the weight of a row."""
+    """COUNT(x) of the term at a place, or COUNT(*) where that is None: the sum of cells over the weight of a row."""
 
     moments: Moments
-    all_rows: bool
+    place: int | None
     sqltype: SqlType = BIGINT
 
+    def _weights(self) -> Weights:
+        return np.ones(self.moments.cells, dtype=int) if self.place is None else self.moments.rows((self.place,))
+
     def half_width(self, noise: Noise, level: Fraction) -> float:
-        used = self.moments.cells if self.all_rows else self.moments.cells - self.moments.with_rows
-        return noise.half_width_of_weights((1.0,) * used, level) / self.moments.weight
+        return noise.half_width_of_weights((1.0,) * int(self._weights().sum()), level) / self.moments.weight
 
     def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
-        h = self.half_width(noise, level)
-        used = cells if self.all_rows or not self.moments.with_rows else cells[:-1]
-        return counted(np.array([sum(group) / self.moments.weight for group in zip(*used, strict=True)]), h)
+        rows = self._weights() @ _exact(cells)
+        return counted(np.array([n / self.moments.weight for n in rows]), self.half_width(noise, level))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +63,20 @@ class SumOfMoments(EstimateDefaults):
     """SUM(x) = (L' n + W sum of u) q."""
 
     moments: Moments
+    place: int
     sqltype: SqlType
 
     def half_width(self, noise: Noise, level: Fraction) -> float:
-        part = self.moments.terms[0]
-        degree = self.moments.degrees[0]
-        weights = tuple(float(part.lower + Fraction(part.width * i, degree)) for i in range(degree + 1))
-        return noise.half_width_of_weights(weights, level) / self.moments.weight * float(part.quantum)
+        part, of = self.moments.terms[self.place], (self.place,)
+        first = self.moments.power(1, self.place, of) * (part.width / self.moments.degrees[self.place])
+        weights = self.moments.rows(of) * float(part.lower) + first
+        return noise.half_width_of_weights(tuple(weights.tolist()), level) / self.moments.weight * float(part.quantum)
 
     def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
-        part, exact = self.moments.terms[0], _exact(cells)
-        n, first = self.moments.rows(exact), self.moments.power(1, 0, exact)
-        bottom = self.moments.weight * self.moments.degrees[0]
-        tops = part.lower * n * self.moments.degrees[0] + part.width * first
+        part, exact, of = self.moments.terms[self.place], _exact(cells), (self.place,)
+        n, first = self.moments.rows(of) @ exact, self.moments.power(1, self.place, of) @ exact
+        bottom = self.moments.weight * self.moments.degrees[self.place]
+        tops = part.lower * n * self.moments.degrees[self.place] + part.width * first
         sums = [(2 * top + bottom) // (2 * bottom) for top in tops]
         return ReleasedColumn(*column_in_type(sums, part.quantum, self.sqltype, self.half_width(noise, level)))
 
@@ -83,12 +85,12 @@ class SumOfMoments(EstimateDefaults):
 class OfMoments(EstimateDefaults):
     """A number computed of the moments: NULL where the noisy counts do not allow it, else within what it can be.
 
-    swapped   whether the first term is y of an aggregate of (y, x)
+    terms  the places of x, and of y of an aggregate of (y, x)
     """
 
     moments: Moments
     formula: Formula
-    swapped: bool = False
+    terms: Places = (0,)
     sqltype: SqlType = DOUBLE
 
     depends = True
@@ -97,7 +99,26 @@ class OfMoments(EstimateDefaults):
         return None
 
     def errors(self, noise: Noise, level: Fraction) -> tuple[float, ...]:
-        return (noise.half_width_of_sum(1, level) / self.moments.weight,)
+        one = noise.half_width_of_sum(1, level) / self.moments.weight
+        return tuple(one * math.sqrt(float(weights @ weights)) for weights in self._compared())
+
+    def _compared(self) -> Iterator[Floats]:
+        """Weights of the cells in what each is off by: an average near its bounds and the middle, in its own unit; else the variances
+        and covariances of u and v, where they are in the middle or halfway to either bound and spread by a quarter of their bounds."""
+        m, of = self.moments, self.terms
+        rows = m.rows(of).astype(float)
+        firsts = {place: m.power(1, place, of) / m.degrees[place] for place in of}
+        if self.formula.powers == (1,):
+            yield from (widths(m)[of[0]] * (firsts[of[0]] - mean * rows) for mean in (0.0, 0.5, 1.0))
+            return
+        for mean in (0.25, 0.5, 0.75):
+            for place in of:
+                if m.degrees[place] > 1:
+                    second = m.power(2, place, of) / math.comb(m.degrees[place], 2)
+                    yield second - 2 * mean * firsts[place] + (mean**2 - 1 / 16) * rows
+            if len(of) == 2:
+                x, y = of
+                yield m.product(of) / math.prod(m.degrees) - mean * firsts[y] - firsts[x] / 2 + mean / 2 * rows
 
     @property
     def remark(self) -> str:
@@ -108,20 +129,17 @@ class OfMoments(EstimateDefaults):
         """By how much one quantum of one cell moves the number at most, times the number of rows."""
         if self.formula.powers is None:
             return None
-        spreads = [self.moments.terms[place].width * self.moments.terms[place].quantum for place in self._terms]
+        spreads = [self.moments.terms[place].width * self.moments.terms[place].quantum for place in self.terms]
         moved = math.prod(s**p for s, p in zip(spreads, self.formula.powers, strict=True))
-        return Fraction(moved, self.moments.weight)
+        # of one of two values as many cells are added up, each with noise of its own
+        m = self.moments
+        alike = m.rows(self.terms).sum() // math.prod(m.degrees[place] + 1 for place in self.terms)
+        return Fraction(moved, m.weight) * Fraction(math.sqrt(alike))
 
     @property
     def _step(self) -> float:
         """The grid of the number; what has no unit has none of its own."""
         return float(self.over_rows) if self.over_rows is not None else 2.0**-20
-
-    @property
-    def _terms(self) -> tuple[int, ...]:
-        """By role, x and then y, the places of the terms."""
-        places = tuple(range(len(self.moments.terms)))
-        return places[::-1] if self.swapped else places
 
     def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         if not cells[0]:
@@ -130,8 +148,8 @@ class OfMoments(EstimateDefaults):
         values = self.values(exact)
         clear = self._clearness(exact, noise)
         shown = ~np.isnan(values) & (clear > SHOWN)
-        seen = Seen(self.moments, exact, self._terms)
-        least, most = self.formula.within(seen.low(), [seen.width(role) for role in range(len(self._terms))])
+        seen = Seen(self.moments, exact, self.terms)
+        least, most = self.formula.within(seen.low(), [seen.width(role) for role in range(len(self.terms))])
         found: list[object] = [v if s else None for v, s in zip(values.tolist(), shown.tolist(), strict=True)]
         known = (clear > KNOWN).tolist()
         return ReleasedColumn(
@@ -140,22 +158,20 @@ class OfMoments(EstimateDefaults):
 
     def values(self, cells: Numbers) -> Floats:
         """The number for each group, NaN where it is unknown."""
-        return np.asarray(self.formula.value(Seen(self.moments, cells, self._terms)), dtype=float)
+        return np.asarray(self.formula.value(Seen(self.moments, cells, self.terms)), dtype=float)
 
     def _clearness(self, cells: Numbers, noise: Noise) -> Floats:
         """By how many of the noise's standard deviations the least variance that is divided by is above 0."""
         found = np.full(cells.shape[1], math.inf)
         one = noise.half_width_of_weights((1.0,), Fraction(95, 100)) / 1.96
-        m, seen = self.moments, Seen(self.moments, cells, self._terms)
+        m, seen = self.moments, Seen(self.moments, cells, self.terms)
+        rows = m.rows(self.terms)
         for role in self.formula.divides:
-            term = self._terms[role]
-            d = m.degrees[term]
-            n = np.asarray(seen.n, dtype=float)
-            variance = np.nan_to_num(seen.variance(role))
-            mean = np.clip(np.asarray(m.power(1, term, cells), dtype=float) / np.maximum(n, 1.0) / d, 0, 1)
-            squares = np.zeros(cells.shape[1])
-            for i in range(d + 1):
-                squares += (math.comb(i, 2) / math.comb(d, 2) - 2 * mean * i / d + mean**2 - variance) ** 2
-            others = math.prod(d + 1 for j, d in enumerate(m.degrees) if j != term)
-            found = np.minimum(found, variance * n / (one * np.sqrt(others * squares)))
+            place = self.terms[role]
+            first = m.power(1, place, self.terms) / m.degrees[place]
+            second = m.power(2, place, self.terms) / math.comb(m.degrees[place], 2)
+            n, variance = np.asarray(seen.n, dtype=float), np.nan_to_num(seen.variance(role))
+            mean = np.clip(np.asarray(first @ cells, dtype=float) / np.maximum(n, 1.0), 0, 1)
+            off = second[:, None] - 2 * first[:, None] * mean + rows[:, None] * (mean**2 - variance)
+            found = np.minimum(found, variance * n / (one * np.sqrt((off**2).sum(axis=0))))
         return found

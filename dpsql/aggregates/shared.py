@@ -19,7 +19,9 @@ from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.of_moments import CountOfMoments, OfMoments, SumOfMoments
 from dpsql.aggregates.record import Aggregate, Around, Record, value_key
 from dpsql.aggregates.sum import SumOf, Total, sum_type
+from dpsql.aggregates.term import Term
 from dpsql.aggregates.unit_total import UnitTotal, unit_total
+from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, SqlType
 
@@ -31,6 +33,13 @@ def unreadable(statistic: Statistic, aggregate: Aggregate) -> Exception:
 
 def _seen(statistic: Joint | PartOfJoint, aggregate: Aggregate) -> ReadOff:
     return statistic.of(aggregate.bases[0]) if isinstance(statistic, Joint) else statistic.seen
+
+
+def _places(statistic: Moments, aggregate: Aggregate) -> tuple[int, ...]:
+    """The places of its values among the terms; of two values the second is x, whose place comes first."""
+    terms = [value_key(term.scalar) for term in statistic.terms]
+    found = [terms.index(value_key(base)) for base in reversed(aggregate.bases)]
+    return tuple(found) if len(set(found)) == len(found) else (0, 1)
 
 
 def _integer(_: SqlType) -> SqlType:
@@ -51,7 +60,7 @@ def all_rows(statistic: Statistic, aggregate: Aggregate) -> Estimate:
         case PartOfJoint():
             return CountOfForm(statistic.forms[0], aggregate.sqltype)
         case Moments(with_rows=True):
-            return CountOfMoments(statistic, True, aggregate.sqltype)
+            return CountOfMoments(statistic, None, aggregate.sqltype)
     raise unreadable(statistic, aggregate)
 
 
@@ -66,7 +75,7 @@ def _rows_with_value(statistic: Statistic, aggregate: Aggregate) -> Estimate:
         case PartOfJoint():
             return CountOfForm(statistic.forms[-2:][0])
         case Moments():
-            return CountOfMoments(statistic, False)
+            return CountOfMoments(statistic, _places(statistic, aggregate)[0])
     raise unreadable(statistic, aggregate)
 
 
@@ -117,7 +126,7 @@ def _sum(statistic: Statistic, aggregate: Aggregate) -> Estimate:
             seen = _seen(statistic, aggregate)
             return SumOfForm(seen.total, seen.term.quantum, aggregate.sqltype)
         case Moments():
-            return SumOfMoments(statistic, aggregate.sqltype)
+            return SumOfMoments(statistic, _places(statistic, aggregate)[0], aggregate.sqltype)
     raise unreadable(statistic, aggregate)
 
 
@@ -129,7 +138,7 @@ def mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:
             seen = _seen(statistic, aggregate)
             return AvgOfForms(seen.total, seen.count, seen.term)
         case Moments():
-            return OfMoments(statistic, BY_NAME["avg"])
+            return OfMoments(statistic, BY_NAME["avg"], _places(statistic, aggregate))
     raise unreadable(statistic, aggregate)
 
 
@@ -162,9 +171,18 @@ CLAMPED = replace(
 def _of_moments(statistic: Statistic, aggregate: Aggregate) -> Estimate:
     if not isinstance(statistic, Moments):
         raise unreadable(statistic, aggregate)
-    # of two values the second is x: it is the first term, unless the terms are the other way round
-    swapped = value_key(statistic.terms[0].scalar) != value_key(aggregate.bases[-1])
-    return OfMoments(statistic, BY_NAME[aggregate.function], swapped)
+    return OfMoments(statistic, BY_NAME[aggregate.function], _places(statistic, aggregate))
+
+
+def moments(
+    terms: tuple[Term, ...], degrees: tuple[int, ...], aggregate: Aggregate, with_rows: bool, lone: bool = False
+) -> Moments:
+    """Raises 201 where squares and products of the values are beyond DOUBLE."""
+    spreads = [t.width * t.quantum for t in terms]
+    if max(spreads) ** 2 > LARGEST_DOUBLE / 4:
+        what = f"the bounds of {aggregate.function.upper()} are so wide that their square is beyond the range of DOUBLE"
+        raise error(201, what, hint="write smaller bounds", span=aggregate.span)
+    return Moments(terms, degrees, aggregate.condition, with_rows, lone)
 
 
 def _spread(name: str, *others: str, gives: str, degree: int = 2) -> Record:

@@ -1,7 +1,8 @@
 """Aggregates become as few statistics as hold them all.
 
 COUNT, SUM and AVG of one expression over the same rows share one pair of cells at one price, and COUNT(*) beside them is its third
-cell (aggregates/avg.py). With VAR or STDDEV they share moments instead, as do statistics of the same two values (moments.py). A
+cell (aggregates/avg.py). With VAR or STDDEV they share moments instead, as do statistics of the same two values (moments.py), off which
+those of either value are read too where that errs less. A
 lone SUM or COUNT keeps its own, less noisy, measure. SUM(x) beside COUNT(*) is bought both ways, and the one that errs less is taken
 (buying.py). Where one unit has one row, COUNT(*) is the number of units, which a private
 key is selected by anyway. What looks at values themselves is released of a histogram (aggregates/histogram.py).
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from types import MappingProxyType
 
 from dpsql.aggregates.avg import Pair
@@ -18,21 +20,21 @@ from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.count import Rows, counted_rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.histogram import OverHistogram, Reading, Value
-from dpsql.aggregates.joint import LAYOUTS, Joint, Layout, joint
+from dpsql.aggregates.joint import LAYOUTS, Joint, Layout, joint, may_be_missing
 from dpsql.aggregates.mode import VALUE, ListedHistogram
 from dpsql.aggregates.moments import Moments, widest
 from dpsql.aggregates.record import Aggregate, Around, read_off, value_key
+from dpsql.aggregates.shared import moments
 from dpsql.aggregates.term import WIDEST, Term
 from dpsql.core.cancellation import check
-from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.errors import error
 from dpsql.expressions.scalar import Scalar, tree_of
 from dpsql.plan.releases import BoundedBlock, NoisyCount
 from dpsql.plan.resolved import GroupKey
+from dpsql.planner import pairs
 from dpsql.planner.limit import as_listed
 from dpsql.planner.lower.rows import travelling
 from dpsql.planner.request import Parts
-from dpsql.sql.duckdb import printed
 from dpsql.sql.nodes import Node
 
 MOST_TOGETHER = 40
@@ -51,10 +53,12 @@ class CellSharing:
 
     layout   of the joint vectors of several values; None: each value has cells of its own, COUNT(*) and a SUM a pair
     counted  conditions of rows of which a number is needed beside what is asked, so that one value has a joint vector too
+    of_two   whether what is asked of one value is read off the moments of two that it is one of
     """
 
     layout: Layout | None = None
     counted: frozenset[Node | None] = frozenset()
+    of_two: bool = False
 
 
 @dataclass(slots=True)
@@ -142,12 +146,15 @@ def ways_of(
     ways = [asked.shared(None)]
     if _sums_beside_rows(limited.block.aggregates):
         ways.append(asked.shared(CellSharing()))
+    of_two = bool(asked.held())
+    if of_two:
+        ways.append(asked.shared(CellSharing(of_two=True)))
     joint_ways: dict[Hashable, Statistics] = {}
-    for layout in LAYOUTS if _may_join(limited.block.aggregates, counted) else ():
-        way = asked.shared(CellSharing(layout, counted))
-        if not way.joined:
-            break
-        joint_ways.setdefault(tuple(way.found), way)
+    tried = product((False, True)[: 1 + of_two], LAYOUTS)
+    for held, layout in tried if _may_join(limited.block.aggregates, counted) else ():
+        way = asked.shared(CellSharing(layout, counted, held))
+        if way.joined:
+            joint_ways.setdefault(tuple(way.found), way)
     return [*ways, *joint_ways.values()]
 
 
@@ -193,15 +200,22 @@ class _Asked:
     def shared(self, together: CellSharing | None) -> Statistics:
         """The statistics where values share cells; None: each has a statistic of its own, COUNT(*) another."""
         statistics, left = self.begun.branch(), self.by_value
+        held = self.held() if together is not None and together.of_two else {}
+        taken = {a.name for groups in held.values() for group in groups for a in group}
+        left = [rest for group in left if (rest := [a for a in group if a.name not in taken])]
         if together is not None and together.layout is not None:
             left = _joined(left, self.others, statistics, together, together.layout)
         for group in left:
             _of_value(group, self.others, statistics, together is not None)
         for group in self.by_two:
-            _of_two(group, statistics)
+            _of_two(group, held.get(id(group), []), self.others, statistics)
         for aggregate in self.others:
             _of_rows(aggregate, statistics)
         return statistics
+
+    def held(self) -> dict[int, list[list[Aggregate]]]:
+        """By aggregates of two values, what is asked of one of them and can be read off the same moments (pairs.py)."""
+        return pairs.held(self.by_value, self.by_two, self.begun.alike) if self.by_two else {}
 
 
 def _asked(limited: BoundedBlock, units: int | None, deciding: Mapping[str, Node | None]) -> _Asked:
@@ -291,17 +305,14 @@ def _of_value(group: list[Aggregate], others: list[Aggregate], statistics: Stati
         return
     value = statistics.term(group, widest(degree) if degree > 1 else WIDEST)
     condition = tree_of(first.condition)
-    beside = any(
-        _counts_rows(o) and tree_of(o.condition) == condition and statistics.shows_alike(o, first) for o in others
-    )
-    with_rows = beside and condition not in statistics.paired and not _counts_selected(condition, statistics.limited)
+    with_rows = _has_rows_beside(first, others, statistics)
     statistic: Statistic
     alone = first.record.alone if {a.record for a in group} == {first.record} else None
     if alone is not None and not (together and with_rows):
         statistic = alone(value, first.condition)
     else:
         shared = (
-            _moments((value,), (degree,), _needing(group), with_rows)
+            moments((value,), (degree,), _needing(group), with_rows)
             if degree > 1
             else Pair(value, first.condition, with_rows)
         )
@@ -309,6 +320,15 @@ def _of_value(group: list[Aggregate], others: list[Aggregate], statistics: Stati
             statistics.paired[condition] = shared
         statistic = shared
     statistics.read(statistic, *group)
+
+
+def _has_rows_beside(first: Aggregate, others: list[Aggregate], statistics: Statistics) -> bool:
+    """True if COUNT(*) of the same rows is asked, and not yet read off another statistic."""
+    condition = tree_of(first.condition)
+    beside = any(
+        _counts_rows(o) and tree_of(o.condition) == condition and statistics.shows_alike(o, first) for o in others
+    )
+    return beside and condition not in statistics.paired and not _counts_selected(condition, statistics.limited)
 
 
 def _joined(
@@ -346,23 +366,17 @@ def _needing(group: Sequence[Aggregate]) -> Aggregate:
     return next(a for a in group if a.record.degree)
 
 
-def _of_two(group: list[Aggregate], statistics: Statistics) -> None:
-    """Statistics of two values over the same rows: the fewest moments that hold them all."""
-    x, y = sorted(group[0].bases, key=lambda value: printed(value.tree))
-    degrees = [1, 1]
-    for aggregate in group:
-        of_y, of_x = aggregate.record.squares
-        squares = (of_x, of_y) if value_key(aggregate.bases[1]) == value_key(x) else (of_y, of_x)
-        degrees = [max(degree, 1 + square) for degree, square in zip(degrees, squares, strict=True)]
-    most = widest(sum(degrees))
-    moments = _moments(tuple(group[0].term(value, most) for value in (x, y)), tuple(degrees), group[0], False)
-    statistics.read(moments, *group)
-
-
-def _moments(terms: tuple[Term, ...], degrees: tuple[int, ...], aggregate: Aggregate, with_rows: bool) -> Moments:
-    """Raises 201 where squares and products of the values are beyond DOUBLE."""
-    spreads = [t.width * t.quantum for t in terms]
-    if max(spreads) ** 2 > LARGEST_DOUBLE / 4:
-        what = f"the bounds of {aggregate.function.upper()} are so wide that their square is beyond the range of DOUBLE"
-        raise error(201, what, hint="write smaller bounds", span=aggregate.span)
-    return Moments(terms, degrees, aggregate.condition, with_rows)
+def _of_two(
+    group: list[Aggregate], held: list[list[Aggregate]], others: list[Aggregate], statistics: Statistics
+) -> None:
+    """Statistics of two values over the same rows, and what else is read off them of one: the fewest moments that hold them all."""
+    x, y = pairs.in_order(group)
+    degrees = pairs.degrees(group, held)
+    most, condition = widest(sum(degrees)), tree_of(group[0].condition)
+    terms = tuple(group[0].term(value, most) for value in (x, y))
+    with_rows = bool(held) and _has_rows_beside(group[0], others, statistics)
+    lone = bool(held) and any(may_be_missing(term) for term in terms)
+    shared = moments(terms, tuple(degrees), group[0], with_rows, lone)
+    if with_rows:
+        statistics.paired[condition] = shared
+    statistics.read(shared, *group, *(a for of_one in held for a in of_one))

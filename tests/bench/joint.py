@@ -6,6 +6,7 @@ from tests.bench.timing import heading, show
 from tests.support.joint import SIX, apart, bought, errors, nhefs
 
 UNITS = (None, 1600)
+OF_TWO = ("CORR(age, school_years)", "STDDEV(age)", "STDDEV(school_years)", "AVG(age)", "SUM(school_years)", "COUNT(*)")
 
 
 def compare() -> None:
@@ -20,6 +21,16 @@ def compare() -> None:
                 for units in UNITS:
                     lines.append(_line(function, mechanism, accounting, units))
     show(("", "accounting", "declared units", "COUNT(*)", *SIX, ""), lines)
+    heading("CORR beside what is asked of its values, at epsilon 0.5: errors, as a part of those of each bought apart")
+    show(("", "accounting", *OF_TWO), [_of_two(m, a) for m in ("laplace", "gaussian") for a in ("sequential", "zcdp")])
+
+
+def _of_two(mechanism: str, accounting: str) -> tuple[str, ...]:
+    schema = nhefs(accounting, None)
+    sql = f"/* dpsql: epsilon=0.5, mechanism={mechanism} */ SELECT {', '.join(OF_TWO)} FROM patients"
+    together, separate = errors(bought(sql, schema)), errors(apart(sql, schema))
+    pairs = (zip(together[name], separate[name], strict=True) for name in sorted(together))
+    return (mechanism, accounting, *(f"{max(a / b for a, b in pair):.2f}" for pair in pairs))
 
 
 def _line(function: str, mechanism: str, accounting: str, units: int | None) -> tuple[str, ...]:

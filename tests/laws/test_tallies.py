@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations_with_replacement, product
-from math import comb, log
+from math import comb, log, prod
 from pathlib import Path
 from typing import get_args
 
@@ -302,6 +302,9 @@ MOMENTS = [
     "REGR_SLOPE(w, v)",
     "CORR(v, w)",
     "REGR_R2(v, w) FILTER (WHERE v > 0)",
+    "CORR(v, w), STDDEV(v), AVG(w)",
+    "COUNT(*), COVAR_POP(v, w), SUM(w), COUNT(v)",
+    "REGR_SLOPE(w, v) FILTER (WHERE c = 'a'), VAR_POP(w) FILTER (WHERE c = 'a'), COUNT(*) FILTER (WHERE c = 'a')",
     "SKEWNESS(v)",
     "COUNT(*), KURTOSIS(w)",
     "KURTOSIS_POP(v) FILTER (WHERE c = 'a'), SKEWNESS(v) FILTER (WHERE c = 'a')",
@@ -346,16 +349,18 @@ def by_definition(moments: Moments, columns: str, rows: Sequence[Row]) -> tuple[
         if ("c = 'a'" in columns and c != "a") or ("v > 0" in columns and not (isinstance(v, int) and v > 0)):
             continue
         quanta = [_quanta(t, v, w) for t in moments.terms]
-        if any(q is None for q in quanta):
+        if all(q is None for q in quanta) or (None in quanta and not moments.lone):
             found[-1] += moments.weight * moments.with_rows
             continue
-        shares = []
+        shares: list[dict[int | None, int]] = []
         for part, degree, q in zip(moments.terms, moments.degrees, quanta, strict=True):
-            assert q is not None
+            if q is None:
+                shares.append({None: part.width**degree})
+                continue
             p, rest = q - part.lower, part.upper - q
-            shares.append([comb(degree, i) * p**i * rest ** (degree - i) for i in range(degree + 1)])
-        for i, each in enumerate(product(*shares)):
-            found[i] += int(np.prod(each))
+            shares.append({i: comb(degree, i) * p**i * rest ** (degree - i) for i in range(degree + 1)})
+        for place in product(*shares):
+            found[moments.places.index(place)] += prod(share[i] for share, i in zip(shares, place, strict=True))
     return tuple(found)
 
 

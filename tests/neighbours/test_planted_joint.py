@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.aggregates.base import CUT, Limits, Sensitivity, UnitSums
+from dpsql.aggregates.base import CUT, Limits, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.joint import LAYOUTS, Joint, ValueCells
+from dpsql.aggregates.moments import Moments
 from dpsql.core.columns import combined
 from dpsql.planner import statistics
 from dpsql.planner.options import Options
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
-from dpsql.sql.nodes import Node, own
+from dpsql.sql.nodes import Bare, Case, Node, own
 from tests.support import clinic, staging
 from tests.support.cases import some
 from tests.support.neighbours import check
@@ -150,6 +151,70 @@ def test_a_planted_fault_is_caught(fault: Callable[[Patch], None], tmp_path: Pat
     fault(monkeypatch)
     with pytest.raises(Violation):
         run(tmp_path, monkeypatch, 12)
+
+
+OF_TWO = (
+    "SELECT CORR(weight, income), STDDEV(weight), VAR_POP(income) FROM patient",
+    "SELECT site, COUNT(*), COVAR_POP(income, age), SUM(age), COUNT(income) FROM patient GROUP BY site",
+    "/* dpsql: max_rows=2 */ SELECT REGR_SLOPE(days, cost), VAR_POP(cost), AVG(days), COUNT(*) FROM visit",
+)
+
+
+def one_value_beside_both(patch: Patch) -> None:
+    """A row with both values is also in the cells of rows with one of them."""
+    original = Moments._products
+
+    def products(self: Moments, names: Sequence[Node]) -> list[Node]:
+        found = original(self, names)
+        return [
+            one.inner.branches[0][1] if isinstance(one, Bare) and isinstance(one.inner, Case) else one for one in found
+        ]
+
+    patch.setattr(Moments, "_products", products)
+
+
+def one_value_without_the_weight_of_the_other(patch: Patch) -> None:
+    """A row is taken to move the cells by the weight of its first value alone."""
+
+    def sensitivity(self: Moments, limits: Limits) -> Sensitivity:
+        return sensitivity_of_rows(limits, self.terms[0].width ** self.degrees[0], self.cells)
+
+    patch.setattr(Moments, "sensitivity", sensitivity)
+
+
+def one_value_is_none(patch: Patch) -> None:
+    """A row with one of two values counts as one without a value, too."""
+    original = Moments._without_value
+    patch.setattr(Moments, "_without_value", lambda self, names: original(replace(self, lone=False), names))
+
+
+def cells_of_both(folder: Path, databases: int) -> None:
+    """Statistics of one value that are read off the moments of two; one person removed. Raises Violation."""
+    schema, chance = clinic.schema(folder), random.Random(SEED)
+    asked = [(sql, part) for sql in OF_TWO for part in compile_statement(parse(sql), Options(), schema).releases]
+    assert all(
+        isinstance(m.statistic, Moments) and m.statistic.lone for _, part in asked for m in part.release.measures
+    )
+    with closing(staging.opened(schema, threads=1)) as connection:
+        for _ in range(databases):
+            check(connection, asked, clinic.database(chance, wild=chance.random() < 0.7), chance, schema)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [one_value_beside_both, one_value_without_the_weight_of_the_other, one_value_is_none],
+    ids=lambda f: f.__name__,
+)
+def test_a_planted_fault_in_moments_of_two_is_caught(
+    fault: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch
+) -> None:
+    fault(monkeypatch)
+    with pytest.raises(Violation):
+        cells_of_both(tmp_path, 12)
+
+
+def test_moments_of_two_move_by_at_most_what_is_claimed(tmp_path: Path) -> None:
+    cells_of_both(tmp_path, 8)
 
 
 @pytest.mark.slow

@@ -189,7 +189,8 @@ def _check_void(connection: duckdb.DuckDBPyConnection, part: CompiledRelease, da
             terms = statistic.terms if isinstance(statistic, Moments) else (statistic.term,)
             bare = {name_of(t.scalar) for t in terms}
             with_rows = not isinstance(statistic, Total) and statistic.with_rows
-            if bare & set(names) and any(any(cells[: len(cells) - with_rows]) for cells in found.values()):
+            void = bare <= set(names) if isinstance(statistic, Moments) and statistic.lone else bare & set(names)
+            if void and any(any(cells[: len(cells) - with_rows]) for cells in found.values()):
                 raise Violation(f"{bare} without a value adds to {told(statistic.identity)} in {sql}")
         tallies.check_empty(part, tallies.tallies(connection, part, sql), names, sql)
 

@@ -37,10 +37,19 @@ def apart(sql: str, schema: Schema) -> Release:
     """The same where values share no vector."""
 
     def first(ways: Sequence[Parts], request: Request) -> tuple[int, Calibrated]:
-        return buy_one([way for way in ways if not any(isinstance(s, Joint) for s in way.statistics)], request)
+        return buy_one(
+            [way for way in ways if not any(_shares(way, place) for place in range(len(way.statistics)))], request
+        )
 
     with patch.object(measure, "buy_one", first):
         return bought(sql, schema)
+
+
+def _shares(way: Parts, place: int) -> bool:
+    """True if a statistic is a vector of several values, or one of two values off which something of one of them is read."""
+    statistic = way.statistics[place]
+    alone = any(len(a.values) < len(statistic.terms) for a, read, _ in way.reads if read == place and a.values)
+    return isinstance(statistic, Joint) or alone
 
 
 def errors(asked: Release) -> dict[str, tuple[float, ...]]:
