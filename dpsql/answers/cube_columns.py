@@ -52,18 +52,22 @@ class Columns:
         """The number of rows."""
         return NoisyCount(self._place("rows", 0, None), Rows(None).number, Rows(None).identity)
 
-    def add(self, output: Output, aggregate: Aggregate, statistic: int | None) -> bool:
-        """Add a column; False where the cube has nothing of it."""
-        of_cube, value = aggregate.record.of_cube, aggregate.argument
-        if of_cube is None or statistic is None or aggregate.condition is not None:
+    def add(self, output: Output, aggregate: Aggregate, held: tuple[int, Scalar | None] | None) -> bool:
+        """Add a column; False where the cube has nothing of it.
+
+        held  the place of the statistic of its value, and the value
+        """
+        of_cube = aggregate.record.of_cube
+        if of_cube is None or held is None or aggregate.condition is not None:
             return False
+        statistic, value = held
         if value is not None and value.unit_bounds is not None:
             return False
         parts, estimate = of_cube
         term = centred(aggregate, value).terms[0] if value is not None and "centred" in parts else None
         total = Total(term, None) if term is not None else None
         places = [self._place(kind, statistic, value, total) for kind in parts]
-        made = estimate([term] if term is not None else [], aggregate.sqltype)
+        made = estimate([aggregate.seen(term)] if term is not None else [], aggregate.sqltype)
         self.outputs.append(Output(output.name, places[0], made, *places[1:]))
         return True
 

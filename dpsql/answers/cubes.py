@@ -30,6 +30,7 @@ from dpsql.answers.questions import Questions, RowsKey
 from dpsql.answers.reusing import Reused, combinations_of
 from dpsql.core.columns import Column
 from dpsql.core.errors import error
+from dpsql.expressions.scalar import Scalar
 from dpsql.mechanisms.helmert import Floats
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import Release
@@ -192,12 +193,14 @@ def _view(release: Release, one: Slice, rows: RowsKey, cube: StoredCube) -> View
     return view if there and all(one.residual.answers(view.involved) for one in cube.statistics) else None
 
 
-def _statistic(aggregate: Aggregate, rows: RowsKey, cube: StoredCube) -> int | None:
-    """The place of the statistic of an aggregate's value; 0 where it has none, None where the cube has not."""
+def _statistic(aggregate: Aggregate, rows: RowsKey, cube: StoredCube) -> tuple[int, Scalar | None] | None:
+    """The place of the statistic of an aggregate's value, and of what it is: of the value or of that without its factor; 0 where it
+    has no value, None where the cube has not."""
     if aggregate.argument is None:
-        return 0
-    question = rows.value(aggregate.argument)
-    return next((i for i, one in enumerate(cube.statistics) if one.question == question), None)
+        return 0, None
+    places = {one.question: i for i, one in enumerate(cube.statistics)}
+    held = ((places.get(rows.value(value)), value) for value in (aggregate.argument, *aggregate.bases))
+    return next(((place, value) for place, value in held if place is not None), None)
 
 
 def _is_of_cells(part: CompiledRelease) -> bool:

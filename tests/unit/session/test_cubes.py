@@ -66,6 +66,8 @@ READ = [
     "SELECT site, female, COUNT(*) FROM patient GROUP BY GROUPING SETS ((site), (female), ())",
     "SELECT 100 * SUM(income) / COUNT(*) FROM patient",
     "SELECT year, COUNT(*), AVG(days) FROM visit GROUP BY year",
+    "SELECT site, SUM(100 * income), AVG(income / 12), SUM(weight * 1.0), COUNT(weight * 2) FROM patient GROUP BY site",
+    "SELECT AVG(CAST(days AS DOUBLE)), SUM(days * 24) FROM visit WHERE year = 2",
     "SELECT SUM(days) FROM visit WHERE year BETWEEN 2 AND 3",
     "SELECT p.site, COUNT(*) FROM patient AS p WHERE p.city = 'a' GROUP BY p.site",
 ]
