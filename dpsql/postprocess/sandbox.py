@@ -232,12 +232,18 @@ class Sandbox(Walled):
             return self._walled(lambda: run(self._connection, lambda: self._run(sql)), 706)
 
     def _run(self, sql: str) -> ResultRows:
+        return self._typed(sql)[1]
+
+    def _typed(self, sql: str) -> tuple[tuple[Typed, ...], ResultRows]:
+        """The columns and rows of a question; the second of two columns of one name has another."""
         # DuckDB keeps the order of what it limits; it is one question before it is put in parentheses, and after
         one_select(self._connection, sql)
         most = f"SELECT * FROM ({sql}\n) LIMIT {self._most + 1}" if self._most is not None else sql
-        found = fetch.rows(self._connection.execute(one_select(self._connection, most)))
+        result = self._connection.execute(one_select(self._connection, most))
+        columns = tuple((str(column[0]), str(column[1])) for column in result.description or ())
+        found = fetch.rows(result)
         self._require_few(len(found))
-        return found
+        return columns, found
 
     def rows(self, sql: str) -> list[tuple[object, ...]]:
         """The rows of a question of dpsql's own over the loaded tables, however many. Raises 706."""
@@ -294,7 +300,7 @@ class Sandbox(Walled):
     def tried(self, sql: str, tables: Sequence[PublicTable]) -> tuple[Typed, ...]:
         """The columns that a question has over tables of these names and columns, which are forgotten again. Raises 106.
 
-        tables  where one has rows, the question is run for nothing but to see that it can be
+        tables  where one has rows, the question is run for nothing but to see that it can be, and what its columns are
         Why     it reads public tables beside these, and what they hold stays as it is; so the same is asked once
         """
         asked = (sql, tuple((table.name, table.columns) for table in tables))
@@ -304,8 +310,11 @@ class Sandbox(Walled):
                     for table in tables:
                         self.load(table)
                     if any(column for table in tables for column in table.data):
-                        self._walled(lambda: run(self._connection, lambda: self._run(sql)), 106)
-                    self._tried[asked] = self.describe(sql)
+                        self._tried[asked], _ = self._walled(
+                            lambda: run(self._connection, lambda: self._typed(sql)), 106
+                        )
+                    else:
+                        self._tried[asked] = self.describe(sql)
                 finally:
                     self.forget()
             return _newest(self._tried, asked)

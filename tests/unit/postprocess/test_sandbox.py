@@ -109,6 +109,18 @@ def test_what_was_tried_is_of_the_columns_that_it_was_tried_over(sandbox: Sandbo
             sandbox.run("SELECT a FROM t")
 
 
+ITEMS = """NULL; a; a / 2; avg(a) OVER (); sum(d) OVER (); d * d; [a]; {'k': a}; []; CASE WHEN a = 1 THEN NULL END; a::HUGEINT;
+row(1, 'x'); DATE '2020-01-31'; TIME '01:02:03'; INTERVAL 1 DAY; NULL::VARCHAR[]"""
+
+
+@pytest.mark.parametrize("item", ITEMS.split(";"))
+def test_a_question_that_is_run_has_the_columns_that_it_is_described_with(sandbox: Sandbox, item: str) -> None:
+    """So the columns of a question that is tried on a row need not be asked for again."""
+    one, none = (table("t", a=("BIGINT", [1][:n]), d=("DECIMAL(10,2)", ["1.50"][:n])) for n in (1, 0))
+    for sql in (f"SELECT {item} FROM t", f"SELECT {item} AS x FROM t"):
+        assert sandbox.tried(sql, [one]) == sandbox.tried(sql, [none])
+
+
 def test_two_hundred_thousand_rows(sandbox: Sandbox) -> None:
     size = 200_000
     values: list[list[object]] = [
