@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -44,6 +44,7 @@ from tests.support.planning import compile_statement
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 MODES = ("off", "block")
 PLANNED, LONGEST = Aim(15, " ms at p95"), Aim(1000, " ms at most")
+R3 = "DPSQL-602: rule R3"
 CHEAP = EpsilonDelta(Fraction(1, 10), Fraction(1, 10**9))
 """A usual price, at which statements are asked whether what they buy has a value."""
 
@@ -80,6 +81,18 @@ class Asked:
     planned: float
 
 
+@dataclass(frozen=True, slots=True)
+class Cheap:
+    """The end of one statement at a usual price.
+
+    refusal  or ""
+    unsold   the statement and what was said of it, where it was charged and gave nothing but keys; else ""
+    """
+
+    refusal: str = ""
+    unsold: str = ""
+
+
 def compare(folder: Path | None, cache: Path) -> None:
     """Ask every workload that is there, with the guard off and in its default mode, and print the counts."""
     heading("Published statements and our own: how many are answered without the guard, and with it")
@@ -90,16 +103,23 @@ def compare(folder: Path | None, cache: Path) -> None:
         with tempfile.TemporaryDirectory() as place:
             parts = list(workload.parts(Path(place)))
             off, block = ([one for part in parts for one in _asked(part, mode)] for mode in MODES)
-            unsold += [f"{workload.name}: {line}" for part in parts for line in _without_value(part)]
-        print(f"  {workload.name}: {_counts(off, block, workload.aim)}", flush=True)
+            cheap = [one for part in parts for one in _at_usual_price(part)]
+        unsold += [f"{workload.name}: {one.unsold}" for one in cheap if one.unsold]
+        few = sum(R3 in one.refusal for one in cheap)
+        print(
+            f"  {workload.name}: {_counts(off, block, workload.aim)}; {few} of them refused by R3 at a usual price",
+            flush=True,
+        )
         planned += [one.planned for one in off]
-        refused[workload.name] = Counter(_kind(one.refusal) for one in block if one.refusal)
+        refused[workload.name] = Counter(one.refusal.partition("\n")[0] for one in block if one.refusal)
     print(f"  planning: {ms(p95(planned))}, {PLANNED.verdict(1000 * p95(planned))}; ", end="")
     print(f"longest {ms(max(planned))}, {LONGEST.verdict(1000 * max(planned))}")
-    heading("Refusals with the guard on, by their code and first words")
+    heading(
+        "Refusals with the guard on, whole: how many of a workload, the code, what is wrong, and what to write instead"
+    )
     for name, kinds in refused.items():
-        for kind, count in kinds.most_common():
-            print(f"  {name}: {count} {kind}")
+        for refusal, count in sorted(kinds.items()):
+            print(f"  {name}: {count} {refusal}")
     heading("Charged at a usual price, and without a value")
     print("\n".join(f"  {line}" for line in unsold) or "  none")
 
@@ -109,10 +129,6 @@ def _counts(off: Sequence[Asked], block: Sequence[Asked], aim: int) -> str:
     took = [one.planned for one in off]
     met = "met" if kept >= aim else "MISSED"
     return f"{len(off)} statements, {without} and {kept} answered, aim {aim}: {met}; planned in {ms(p95(took))} at p95"
-
-
-def _kind(refusal: str) -> str:
-    return " ".join(refusal.partition("\n")[0].split()[:9])
 
 
 def _workloads(folder: Path | None, cache: Path) -> Iterator[Workload]:
@@ -209,8 +225,16 @@ def _filled(told: Path, place: Path, texts: tuple[str, ...]) -> Part:
 
 def _asked(part: Part, mode: str) -> list[Asked]:
     guarded = replace(part.schema, guard=replace(part.schema.guard, mode=mode))
-    with closing(open_session(guarded, None, ":memory:", ZeroNoise())) as session:
+    with _opened(guarded) as session:
         return [_one(part, session, text) for text in part.texts]
+
+
+@contextmanager
+def _opened(schema: Schema) -> Iterator[Session]:
+    """A session in which nobody is asked back whether what is stored will do."""
+    with closing(open_session(schema, None, ":memory:", ZeroNoise())) as session:
+        session.execute("SET dp_buy = on")
+        yield session
 
 
 def _one(part: Part, session: Session, text: str) -> Asked:
@@ -230,17 +254,18 @@ def _one(part: Part, session: Session, text: str) -> Asked:
     return Asked(part.name, text, refusal, planned)
 
 
-def _without_value(part: Part) -> Iterator[str]:
-    """Statements that are charged at a usual price, with as many units declared as there are, and give nothing but keys."""
+def _at_usual_price(part: Part) -> Iterator[Cheap]:
+    """The ends of statements at a usual price, with as many units declared as there are."""
     privacy = replace(part.schema.privacy, units=part.units, query=CHEAP)
-    with closing(open_session(replace(part.schema, privacy=privacy), None, ":memory:", ZeroNoise())) as session:
+    with _opened(replace(part.schema, privacy=privacy)) as session:
         for text in part.texts:
             try:
                 found = session.execute(text)
-            except Error:
+            except Error as problem:
+                yield Cheap(refusal=str(problem))
                 continue
-            if found.receipt.loss.epsilon and not _has_value(found):
-                yield f"{part.name}: {_reason(found)}: {' '.join(text.split())[:100]}"
+            sold = not found.receipt.loss.epsilon or _has_value(found)
+            yield Cheap(unsold="" if sold else f"{part.name}: {_reason(found)}: {' '.join(text.split())[:100]}")
 
 
 def _has_value(found: Answer) -> bool:
