@@ -227,10 +227,11 @@ class Guarding:
         statement = "" if past is None else words.shortened(self._memory.statement(past))
         what = "two parts of this statement" if past is None else f"this and your statement {past} ({statement})"
         few = "less than one person" if conflict.people == 0 else f"about {conflict.people}"
+        instead = "leave one of them out" if past is None else "use the answer that is released"
         return error(
             602,
             f"rule R3: {what} differ by fewer than {k} people ({few} {self.policy.source})",
-            hint=f"use the answer that is released, GROUP BY the columns instead, or change the condition for {k} people or more",
+            hint=f"{instead}, GROUP BY the columns instead, or change the condition for {k} people or more",
         )
 
     # --- what was asked before ----------------------------------------------------------------------------------------

@@ -172,6 +172,12 @@ def _beyond(release: Release, units: int, k: int) -> Iterator[str]:
             f"mostly noise decides; {REMEDY}, or spend more epsilon"
         )
     mean = Fraction(units * release.limited.limits.groups, block.groups) if block.groups else k
+    if release.present is not None and block.groups and mean < off <= units:
+        yield (
+            f"groups whose number of people may be 0 are left out, and it is off by up to {off:,.0f} (95 %), where {block.groups:,} "
+            f"groups and {units:,} declared people leave at most {number(Fraction(round(mean)))} for one: few can be expected; "
+            f"write /* dpsql: groups=all */ to keep them, {REMEDY}, or spend more epsilon"
+        )
     if mean < k:
         yield (
             f"{block.groups:,} groups and {units:,} declared people leave at most {number(Fraction(round(mean * 10), 10))} for one, "

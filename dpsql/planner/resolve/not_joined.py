@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span
 from dpsql.expressions.scalar import same_key, same_parts
-from dpsql.relations.relations import Relation
+from dpsql.relations.relations import Named, Relation
 from dpsql.schema.paths import HeldKey
 
 
@@ -50,10 +50,8 @@ def _whose(left: Relation, right: Relation) -> str:
 
 
 def _private_key(left: Relation, right: Relation, clause: str) -> str:
-    for mine in left.columns:
-        for theirs in right.columns:
-            if same_key(mine.scalar, theirs.scalar):
-                return f"add {mine.source}.{mine.name} = {theirs.source}.{theirs.name} as an AND part of {clause}"
+    if (missing := equality(left.columns, right.columns)) is not None:
+        return f"add {missing} as an AND part of {clause}"
     if (parts := _key_parts(left, right)) is not None:
         return f"add {parts} as AND parts of {clause}"
     for part in (left, right):
@@ -74,6 +72,15 @@ def _on_the_way(part: Relation) -> str | None:
         else []
     )
     return f"{step.table} ON {' AND '.join(on)}" if step is not None else None
+
+
+def equality(left: Sequence[Named], right: Sequence[Named]) -> str | None:
+    """The condition that columns of two sides hold the same private key, where their names tell the sides apart."""
+    for mine in left:
+        for theirs in right:
+            if same_key(mine.scalar, theirs.scalar) and mine.source.lower() != theirs.source.lower():
+                return f"{mine.source}.{mine.name} = {theirs.source}.{theirs.name}"
+    return None
 
 
 def _key_parts(left: Relation, right: Relation) -> str | None:

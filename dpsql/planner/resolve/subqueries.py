@@ -114,9 +114,15 @@ class Subqueries:
         tree = Exists(Select((Number(1),), Table(name)))
         return Scalar("exists", (), tree, BOOLEAN, BOTH, constant=True)
 
-    def _unequated(self, node: exp.Expression) -> Error:
+    def _unequated(self, node: exp.Expression, missing: str | None = None) -> Error:
+        """402 for rows of others.
+
+        missing  the condition that would make them the row's own
+        """
         hint = "compare the privacy unit of both sides: EXISTS (... WHERE inner.unit = outer.unit), or unit IN (SELECT unit ...)"
-        if self.statement.schema.privacy.unit == ROW:
+        if missing is not None:
+            hint = f"add {missing} as an AND part of the subquery's WHERE"
+        elif self.statement.schema.privacy.unit == ROW:
             hint = "leave the subquery out, or read public tables alone in it: each row is a person of its own here"
         return error(402, "this would look at other people's rows", hint=hint, span=span_of(node))
 
@@ -137,7 +143,9 @@ class Subqueries:
         if value is not None and selected is not None:
             links = [*links, compare("=", value, selected)]
         if inner.is_private and not self._within_unit(inner, links, scope):
-            raise self._unequated(node)
+            from dpsql.planner.resolve.not_joined import equality
+
+            raise self._unequated(node, equality(scope.names, inner.columns))
         if not false_as_null(node) and not all(s.is_unit for s in (value, selected) if s is not None):
             raise error(
                 402,

@@ -85,3 +85,29 @@ def test_the_way_that_is_named_is_accepted(schema: Schema) -> None:
         "SELECT SUM(loss) FROM returned r JOIN sale ON r.sale_id = sale.sale_id JOIN customer c ON sale.bought_by = c.customer_id",
         schema,
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        (
+            "SELECT COUNT(*) FROM customer c WHERE EXISTS (SELECT 1 FROM sale s WHERE s.sent_to = c.customer_id)",
+            "add c.customer_id = s.bought_by as an AND part of the subquery's WHERE",
+        ),
+        (
+            "SELECT COUNT(*) FROM customer WHERE customer_id IN (SELECT sent_to FROM sale WHERE sale_id > 0)",
+            "add customer.customer_id = sale.bought_by as an AND part of the subquery's WHERE",
+        ),
+    ],
+)
+def test_what_a_subquery_is_to_be_tied_by_is_named_and_accepted(sql: str, hint: str, schema: Schema) -> None:
+    with pytest.raises(Error, match="this would look at other people's rows") as refused:
+        asked(sql, schema)
+    assert refused.value.hint == hint
+    asked(sql[:-1] + " AND " + hint.removeprefix("add ").partition(" as ")[0] + ")", schema)
+
+
+def test_names_that_are_the_same_inside_and_outside_tie_nothing(schema: Schema) -> None:
+    with pytest.raises(Error, match="this would look at other people's rows") as refused:
+        asked("SELECT COUNT(*) FROM sale WHERE sent_to IN (SELECT sent_to FROM sale WHERE sale_id > 0)", schema)
+    assert refused.value.hint is not None and refused.value.hint.startswith("compare the privacy unit of both sides")
