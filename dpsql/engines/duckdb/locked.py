@@ -39,8 +39,8 @@ def connect(spill: Path | None, threads: int | None = None, memory: int | None =
         settings["threads"] = threads
     connection = duckdb.connect(":memory:", config=settings)
     _outlive_forks(connection)
-    # casts between timestamps with and without a zone would else depend on where the program runs
-    connection.execute("SET TimeZone = 'UTC'")
+    # casts between timestamps with and without a zone would else depend on where the program runs; a cursor knows the global setting
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     # DuckDB 2.0 moves TRY_CAST into its CSV reader, and a value that does not fit then loses its whole row
     connection.execute(f"SET GLOBAL disabled_optimizers = {text(_known_optimizer(connection, 'type_pushdown'))}")
     return connection
