@@ -18,7 +18,7 @@ from dpsql.core.sqltypes import VARCHAR
 from dpsql.expressions.functions import BY_NAME, REFUSED, documents, zones
 from dpsql.expressions.functions.record import Function
 from dpsql.expressions.literals import literal
-from dpsql.planner.walks import every
+from dpsql.planner.walks import every, unchanged
 
 _DUCKDB = Dialect.get_or_raise("duckdb")
 _HIDDEN = "function "
@@ -46,15 +46,16 @@ _HIDDEN_NAMES = BY_PLAIN_NAME | OTHERS - {"all", "some"}
 
 def is_foreign(node: exp.Expression) -> bool:
     """True if a call may be another engine's, an operator of lists, or one with a part of a date, which may have no quotes."""
-    if isinstance(node, exp.ArrayOverlaps | exp.ArrayContainsAll):
-        return True
+    if isinstance(node, exp.ArrayOverlaps | exp.ArrayContainsAll | exp.Distinct):
+        return not isinstance(node, exp.Distinct) or node.args.get("on") is not None
     function = function_of(node)
     return _name_of(node) in OTHERS or (function is not None and "word" in function.takes) or _is_of_age(node)
 
 
 def _is_of_age(node: exp.Expression) -> bool:
+    """True if a call is of an AGE, or of a difference."""
     parts = [node.expression] if isinstance(node, exp.Extract) else node.expressions[-1:]
-    return any(_name_of(part.unnest()) == "age" for part in parts)
+    return any(_name_of(part.unnest()) == "age" or isinstance(part.unnest(), exp.Sub) for part in parts)
 
 
 def _is_called(tokens: Sequence[Token], place: int) -> bool:
@@ -77,24 +78,8 @@ def hidden(tokens: Sequence[Token], names: Container[str] = _HIDDEN_NAMES) -> li
 
 
 def with_tops(tokens: list[Token]) -> list[Token]:
-    """The TOP of SELECT TOP 10 ... as the word that it is in other engines, which stands for LIMIT; and a PIVOT statement that is
-    ordered or limited as a query from it."""
-    tokens = _from_pivot(tokens) if tokens and tokens[0].text.upper() == "PIVOT" else tokens
+    """The TOP of SELECT TOP 10 ... as the word that it is in other engines, which stands for LIMIT."""
     return [_retyped(t, TokenType.TOP) if _is_top(tokens, place) else t for place, t in enumerate(tokens)]
-
-
-def _from_pivot(tokens: list[Token]) -> list[Token]:
-    """PIVOT ... ORDER BY ... as FROM (PIVOT ...) ORDER BY ..., the one of which the parser reads."""
-    depth = 0
-    for place, token in enumerate(tokens):
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        if not depth and token.token_type in (TokenType.ORDER_BY, TokenType.LIMIT):
-            first, last = tokens[0], tokens[place - 1]
-            begun = [(TokenType.FROM, "FROM"), (TokenType.L_PAREN, "(")]
-            opened = [Token(kind, text, first.line, first.col, first.start, first.start) for kind, text in begun]
-            closed = Token(TokenType.R_PAREN, ")", last.line, last.col, last.end, last.end)
-            return [*opened, *tokens[:place], closed, *tokens[place:]]
-    return tokens
 
 
 def _is_top(tokens: list[Token], position: int) -> bool:
@@ -158,7 +143,20 @@ def spelt_out(text: str, x: exp.Expression, condition: exp.Expression | None = N
     return filled(text, {"x": x}).transform(filtered)
 
 
-def keep_words(tree: exp.Expression, sql: str) -> None:
+def settled(tree: exp.Expression, sql: str) -> None:
+    """Give what was parsed the names that the caller wrote, for messages too, and each node the form that it stands for."""
+    with unchanged(tree):  # but for names, and the texts of paths
+        restored(tree)
+        _keep_words(tree, sql)
+        others = every(tree, exp.Fetch, exp.ApproxDistinct, exp.ApproxTopK)
+    for node in others:
+        other = _meant(node)
+        if other is not None:
+            other.meta.update(node.meta)
+            node.replace(other)
+
+
+def _keep_words(tree: exp.Expression, sql: str) -> None:
     """Functions keep the name that the caller wrote, for messages: the parser has names of its own for some."""
     for node in every(tree, exp.Expression):
         if (
@@ -169,7 +167,7 @@ def keep_words(tree: exp.Expression, sql: str) -> None:
             node.meta["word"] = sql[node.meta["start"] : node.meta["end"] + 1]
 
 
-def meant(node: exp.Expression) -> exp.Expression | None:
+def _meant(node: exp.Expression) -> exp.Expression | None:
     """The form that a node stands for; None where it keeps its own."""
     if isinstance(node, exp.Fetch):
         return _limit_of(node)

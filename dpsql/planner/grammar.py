@@ -108,6 +108,8 @@ SHELL_ONLY: dict[type[exp.Expression], set[str]] = by_node({
     "this": (exp.Ntile, exp.FirstValue, exp.LastValue),
     "this offset default": (exp.Lag, exp.Lead),
     "this offset": (exp.NthValue,),
+    "this expression": (exp.ArgMax, exp.ArgMin),
+    "this separator": (exp.GroupConcat,),
     "expressions": (exp.Grouping, exp.GroupingId),
 })  # fmt: skip
 

@@ -16,7 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
-from dpsql.planner.calls import check_calls, hidden, is_foreign, keep_words, meant, restored, with_tops
+from dpsql.planner.calls import check_calls, hidden, is_foreign, settled, with_tops
 from dpsql.planner.cube_terms import CubeTerms, NamedCube, Synthetic, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes, check_number
 from dpsql.planner.model_terms import DropModel, ModelTerms, asked_columns, read_drop, read_model
@@ -363,6 +363,10 @@ def _parser() -> Parser:
 
 
 def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
+    if tokens[0].text.upper() == "PIVOT":
+        from dpsql.planner.spellings import from_pivot
+
+        tokens = from_pivot(tokens)
     problem: ParseError | None = None
     try:
         trees = _parser().parse(hidden(tokens), sql)
@@ -376,22 +380,17 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     assert isinstance(tree, exp.Expression)
     while isinstance(tree, exp.Subquery) and {name for name, value in tree.args.items() if value} == {"this"}:
         tree = tree.this
-    with unchanged(tree):  # but for names, and the texts of paths
-        restored(tree)
-        keep_words(tree, sql)
-        others = every(tree, exp.Fetch, exp.ApproxDistinct, exp.ApproxTopK)
-    for node in others:
-        other = meant(node)
-        if other is not None:
-            other.meta.update(node.meta)
-            node.replace(other)
+    settled(tree, sql)
     return tree
 
 
 def _respelt(tree: exp.Expression) -> bool:
     """Give functions of other engines the names that they have here, and parts of dates their quotes; whether there were any."""
-    if not any(map(is_foreign, every(tree, exp.Anonymous, exp.Extract, exp.ArrayOverlaps, exp.ArrayContainsAll))):
+    if not any(
+        map(is_foreign, every(tree, exp.Anonymous, exp.Extract, exp.ArrayOverlaps, exp.ArrayContainsAll, exp.Distinct))
+    ):
         return False
-    from dpsql.planner.spellings import respell
+    from dpsql.planner.spellings import first_rows, respell
 
+    first_rows(tree)
     return respell(tree)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.expressions.temporal import FIXED_UNITS, MONTHS, part_name
 from dpsql.planner.calls import filled, function_of
@@ -28,7 +29,11 @@ YEARS_OF_AGE = f"(({_MOMENT.format('a')} - ({_MOMENT.format('b')})) // 864000000
 
 
 def _filled(text: str, args: Sequence[exp.Expression]) -> exp.Expression:
-    return filled(text, dict(zip("abc", args, strict=False)))
+    """SQL with arguments in the places of a, b and c, those that operators could tear apart in parentheses."""
+    closed = [
+        exp.Paren(this=arg) if isinstance(arg, exp.Binary | exp.Unary | exp.Between | exp.In) else arg for arg in args
+    ]
+    return filled(text, dict(zip("abc", closed, strict=False)))
 
 
 def _word(node: exp.Expression) -> str:
@@ -50,6 +55,11 @@ def _added(part: exp.Expression, amount: exp.Expression, date: exp.Expression) -
 def _named(part: exp.Expression, date: exp.Expression) -> exp.Expression | None:
     name = {"month": "MONTHNAME(a)", "weekday": "DAYNAME(a)", "dayofweek": "DAYNAME(a)"}.get(_word(part))
     return _filled(name, [date]) if name else None
+
+
+def _between(part: exp.Expression, date: exp.Expression) -> exp.Expression | None:
+    """A part of what lies between two times, as EXTRACT takes it."""
+    return exp.Extract(this=exp.Var(this=part.name), expression=date) if isinstance(date.unnest(), exp.Sub) else None
 
 
 def _in_words(function: str, size: int) -> Callable[..., exp.Expression | None]:
@@ -149,6 +159,9 @@ SPELLINGS: Mapping[str, Sequence[Spelling]] = {
     "dateadd": (_added,),
     "date_add": (_added,),
     "datename": (_named,),
+    "date_part": (_between,),
+    "datepart": (_between,),
+    "epoch": (lambda date: _between(exp.Literal.string("epoch"), date),),
     "date_diff": (_DIFFERENCE,),
     "date_trunc": (_TRUNCATED,),
     **dict.fromkeys(("timestamp_trunc", "datetime_trunc"), (_TRUNCATED,)),
@@ -160,9 +173,20 @@ SPELLINGS: Mapping[str, Sequence[Spelling]] = {
 """By the names of functions of ours in other engines, and older ones: a spelling for each number of arguments."""
 
 
+def _is_of_engine(node: exp.Expression) -> bool:
+    """True if the engine knows a call itself, and the names of what it gives."""
+    if not isinstance(node, exp.Anonymous):
+        return True
+    name = str(node.this).lower()
+    return name in ("date_part", "datepart", "year", "epoch", "list_has_all") or (name, len(node.expressions)) == (
+        "date_sub",
+        3,
+    )
+
+
 def respell(tree: exp.Expression) -> bool:
     """Give the functions of other engines in a tree the names that they have here, and parts of dates their quotes; whether there were
-    any."""
+    any that the engine does not know."""
     found = False
     # the innermost first: what a spelling repeats is copied as it is by then
     for node in reversed(every(tree, exp.Anonymous, exp.Extract, exp.ArrayOverlaps, exp.ArrayContainsAll)):
@@ -172,8 +196,54 @@ def respell(tree: exp.Expression) -> bool:
             continue
         made.meta.update(node.meta)
         node.replace(made)
-        found = True
+        found = found or not _is_of_engine(node)
     return found
+
+
+def from_pivot(tokens: list[Token]) -> list[Token]:
+    """PIVOT ... ORDER BY ... as FROM (PIVOT ...) ORDER BY ..., the one of which the parser reads."""
+    depth = 0
+    for place, token in enumerate(tokens):
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if not depth and token.token_type in (TokenType.ORDER_BY, TokenType.LIMIT):
+            first, last = tokens[0], tokens[place - 1]
+            begun = [(TokenType.FROM, "FROM"), (TokenType.L_PAREN, "(")]
+            opened = [Token(kind, text, first.line, first.col, first.start, first.start) for kind, text in begun]
+            closed = Token(TokenType.R_PAREN, ")", last.line, last.col, last.end, last.end)
+            return [*opened, *tokens[:place], closed, *tokens[place:]]
+    return tokens
+
+
+def first_rows(tree: exp.Expression) -> None:
+    """DISTINCT ON (k) ... ORDER BY k, x -> the first row of each k: QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY k, x) = 1.
+
+    Left as it is, and refused, without ORDER BY, with which of the rows stays would be left to chance; and beside a QUALIFY, which
+    comes before it
+    """
+    for select in every(tree, exp.Select):
+        distinct, order = select.args.get("distinct"), select.args.get("order")
+        on = distinct.args.get("on") if distinct is not None else None
+        if on is None or order is None or select.args.get("qualify") is not None:
+            continue
+        keys = [_meant(key, select).copy() for key in (on.expressions if isinstance(on, exp.Tuple) else [on.unnest()])]
+        ordered = [exp.Ordered(**{**one.args, "this": _meant(one.this, select).copy()}) for one in order.expressions]
+        within = [one for one in ordered if one.this not in keys]
+        window = exp.Window(this=exp.RowNumber(), partition_by=keys)
+        window.set("order", exp.Order(expressions=within) if within else None)
+        select.set("distinct", None)
+        select.set("qualify", exp.Qualify(this=exp.EQ(this=window, expression=exp.Literal.number(1))))
+
+
+def _meant(node: exp.Expression, select: exp.Select) -> exp.Expression:
+    """The expression that a position or a name of the SELECT list stands for."""
+    shown: list[exp.Expression] = list(select.expressions)
+    meant = node
+    if isinstance(node, exp.Literal) and node.name.isdigit() and 1 <= int(node.name) <= len(shown):
+        meant = shown[int(node.name) - 1]
+    elif isinstance(node, exp.Column) and not node.table:
+        named = (one for one in shown if isinstance(one, exp.Alias) and one.alias.lower() == node.name.lower())
+        meant = next(named, node)
+    return meant.this if isinstance(meant, exp.Alias) else meant
 
 
 def _spelt(node: exp.Expression) -> exp.Expression | None:

@@ -152,7 +152,7 @@ def _workloads(folder: Path | None, cache: Path) -> Iterator[Workload]:
             "SmartNoise", 30, lambda place: (_filled(told_of / name, place / name, texts[name]) for name in names)
         )
     own = sorted((FIXTURES / "questions").iterdir())
-    yield Workload("our own questions", 38, lambda place: (own_questions(path, place / path.name) for path in own))
+    yield Workload("our own questions", 46, lambda place: (own_questions(path, place / path.name) for path in own))
 
 
 # --- where statements and schemas come from -----------------------------------------------------------------------

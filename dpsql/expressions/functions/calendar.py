@@ -11,7 +11,7 @@ from dpsql.core import domains
 from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIME, TIMESTAMP, VARCHAR
-from dpsql.expressions import temporal
+from dpsql.expressions import division, temporal
 from dpsql.expressions.functions.record import Function, IntervalLiteral
 from dpsql.expressions.known import SPAN, Known, Ruled, always, decided
 from dpsql.expressions.literals import integer_literal
@@ -50,6 +50,18 @@ def _epoch(scalar: Scalar) -> Scalar:
 def part(name: str, scalar: Scalar) -> Scalar:
     """EXTRACT(name FROM x), DATE_PART('name', x): a whole number, but of the epoch."""
     return _epoch(scalar) if temporal.part_name(name) == "epoch" else temporal.extract(name, scalar)
+
+
+def part_between(name: str, start: Scalar, end: Scalar) -> Scalar:
+    """EXTRACT(epoch FROM end - start) of two times, the seconds between, and EXTRACT(day FROM ...), the whole days. Raises 102."""
+    apart = temporal.difference("microsecond", start, end)
+    match temporal.part_name(name):
+        case "epoch":
+            return division.divide(apart, integer_literal(1_000_000))
+        case "day":
+            return division.integer_divide(apart, integer_literal(DAY))
+    what = f"{name.upper()[:20]} of what lies between two times is not supported"
+    raise error(102, what, hint="write DATE_DIFF('hour', a, b), or EXTRACT(epoch FROM b - a) / 3600")
 
 
 def _last_day(scalar: Scalar) -> Scalar:

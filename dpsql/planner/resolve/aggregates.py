@@ -21,6 +21,7 @@ from dpsql.core.sqltypes import HUGEINT
 from dpsql.expressions.conditional import unit_there
 from dpsql.expressions.logic import conjunction, truth
 from dpsql.expressions.scalar import Scalar, finite_hull
+from dpsql.planner.constructs import FUNCTIONS
 from dpsql.planner.grammar import BY_NODE, name_of, record_of
 from dpsql.planner.resolve.scalars import arguments, check_plain, distinct_value, given, scalar
 from dpsql.planner.resolve.scope import Scope
@@ -207,4 +208,5 @@ def _from_above(constant: Constant) -> Constant:
 
 
 def _no_mechanism(node: exp.Expression) -> Error:
-    return error(102, f"{name_of(node)} over people has no mechanism here", hint=_ADVICE)
+    hint = FUNCTIONS.get(name_of(node).lower().removesuffix("()"), _ADVICE)
+    return error(102, f"{name_of(node)} over people has no mechanism here", hint=hint)

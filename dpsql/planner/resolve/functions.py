@@ -15,7 +15,7 @@ from dpsql.expressions.literals import NULL, boolean_literal, number_literal, te
 from dpsql.expressions.scalar import Scalar
 from dpsql.planner.calls import arguments, function_of
 from dpsql.planner.grammar import unsupported
-from dpsql.planner.resolve.intervals import Build, apart, interval_of, moved, period_of, shifted
+from dpsql.planner.resolve.intervals import Build, apart, interval_of, moved, part_between, period_of, shifted
 from dpsql.planner.resolve.syntax import false_as_null, flat
 from dpsql.planner.walks import every
 
@@ -178,6 +178,11 @@ def _duckdb_name(name: str) -> str:
     }.get(name, name)
 
 
+def _extract(node: exp.Expression, build: Build) -> Scalar:
+    part, of = node.this.name, node.args["expression"]
+    return part_between(part, of, build) or calendar.part(part, build(of))
+
+
 def _cast(node: exp.Expression, build: Build) -> Scalar:
     return casting.cast(build(node.args["this"]), sqltype_of(node.args["to"]))
 
@@ -325,5 +330,5 @@ BUILDERS: dict[type[exp.Expression], Builder] = {
     exp.JSONExtractScalar: _document,
     exp.AtTimeZone: _called,
     exp.SimilarTo: _similar,
-    exp.Extract: lambda node, build: calendar.part(node.this.name, build(node.expression)),
+    exp.Extract: _extract,
 }

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dpsql.core.errors import error
-from dpsql.core.sqltypes import TIME
+from dpsql.core.sqltypes import DATE, TIME
 from dpsql.expressions import arithmetic, casting, logic, temporal
+from dpsql.expressions.functions import calendar
 from dpsql.expressions.functions.record import IntervalLiteral
 from dpsql.expressions.literals import integer_literal
 from dpsql.expressions.scalar import Scalar
@@ -67,6 +68,17 @@ def period_of(node: exp.Expression) -> IntervalLiteral:
     if unit is None or not digits.removeprefix("-").isdigit() or len(digits) > 6:
         raise error(106, "an interval must be a constant whole number of one unit", hint="write INTERVAL 7 DAY")
     return IntervalLiteral(int(digits), unit.name)
+
+
+def part_between(name: str, node: exp.Expression, build: Build) -> Scalar | None:
+    """EXTRACT(part FROM a - b) of times; None for anything else. Raises 102 for other parts than seconds and days."""
+    between = node.unnest()
+    if not isinstance(between, exp.Sub) or interval_of(between.expression):
+        return None
+    end, start = build(between.this), build(between.expression)
+    if not (end.sqltype.is_counted and start.sqltype.is_temporal) or end.sqltype == start.sqltype == DATE:
+        return None
+    return calendar.part_between(name, start, end)
 
 
 _COMPARED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

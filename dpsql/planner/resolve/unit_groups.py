@@ -25,6 +25,7 @@ from dpsql.relations.relations import Named, Relation, filtered, projected
 from dpsql.sql.nodes import Node
 
 _CONDITIONS = (exp.Case, exp.If, exp.Nullif, exp.Predicate)
+_FIRST = "take one row of each first: SELECT * FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY the unit ORDER BY x) = 1"
 _ADVICE = "use COUNT, SUM, AVG, MIN, MAX, MEDIAN, BOOL_AND or BOOL_OR within one person's rows"
 
 
@@ -121,7 +122,10 @@ class _UnitAggregates:
         found = rows.computed(inner)
         if found is None:
             raise error(
-                102, f"{name_of(inner)} within one person's rows is not supported", hint=_ADVICE, span=span_of(inner)
+                102,
+                f"{name_of(inner)} within one person's rows is not supported",
+                hint=_FIRST if isinstance(inner, exp.ArgMax | exp.ArgMin) else _ADVICE,
+                span=span_of(inner),
             )
         found = replace(found, chosen=condition is not None or decides(inner, self.scope))
         self.computed.setdefault(found.tree, found)

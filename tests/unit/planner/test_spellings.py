@@ -221,7 +221,7 @@ def test_what_has_no_counterpart_keeps_its_name(declared: Schema, call: str) -> 
 
 
 def test_every_spelling_is_looked_for() -> None:
-    assert set(SPELLINGS) == OTHERS | {"date_diff", "date_trunc"}
+    assert set(SPELLINGS) == OTHERS | {"date_diff", "date_part", "datepart", "date_trunc", "epoch"}
 
 
 def test_the_years_of_an_age_are_those_of_the_engine() -> None:
