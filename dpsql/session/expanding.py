@@ -14,16 +14,19 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.accounting.randomized import RandomizedTable
 from dpsql.answers.recent import calls_names
+from dpsql.core.sqltypes import VARCHAR
 from dpsql.planner.parse import DUCKDB
 from dpsql.session import models, naming, predicting, randomized
 from dpsql.session.world import World
-from dpsql.sql.duckdb import quoted
+from dpsql.sql.duckdb import literal_sql, quoted
 
 SCHEMA = "randomized"
 """The SQL schema that randomized tables are read in."""
 _EXPLAIN = re.compile(r"(?>\s|--[^\n]*\n|/\*.*?\*/)*+EXPLAIN\b", re.IGNORECASE | re.DOTALL)
 """The word, and comments before it: a tokenizer would swallow what it is about."""
-_BEFORE = ("FROM", "JOIN", ",")
+_BEFORE = ("FROM", "JOIN", "PIVOT", ",")
+_SHORT = 9  # digits and a sign, of any INTEGER
+_DESCRIBE = ("DESCRIBE", "DESC")
 
 
 def expanded(text: str, world: World) -> str:
@@ -44,15 +47,19 @@ def _with_tables(text: str, world: World) -> str:
     for i in range(len(tokens) - 3, -1, -1):
         if i == 0 or tokens[i].text.lower() != SCHEMA or tokens[i + 1].token_type != TokenType.DOT:
             continue
-        end = tokens[i + 2].end + 1
+        end, before = tokens[i + 2].end + 1, tokens[i - 1].text.upper()
         if [token.token_type for token in tokens[i + 3 : i + 4]] == [TokenType.DOT]:
             # randomized.t.x: the table is read under its own name
             text = text[: tokens[i].start] + text[tokens[i + 2].start :]
-        elif tokens[i - 1].text.upper() in _BEFORE:
+        elif i == 1 and before in _DESCRIBE:
+            text = _described(naming.known(randomized.names(world), tokens[i + 2].text, randomized.NOUN)) + text[end:]
+        elif before in _BEFORE:
             one = _named(tokens, i, world)
             if one is not None:
-                alias = "" if _is_aliased(tokens, i + 3) else f" AS {quoted(one.name)}"
-                text = text[: tokens[i].start] + _rows(one) + alias + text[end:]
+                has_own = before == "PIVOT" or _is_aliased(tokens, i + 3)
+                text = (
+                    text[: tokens[i].start] + _rows(one) + ("" if has_own else f" AS {quoted(one.name)}") + text[end:]
+                )
     return text
 
 
@@ -80,3 +87,17 @@ def _rows(one: RandomizedTable) -> str:
     )
     columns = f"{quoted(one.column)}, reports, estimate, half_width"
     return f"(SELECT * FROM (VALUES {', '.join(rows)}) AS reported({columns}))"
+
+
+def _described(one: RandomizedTable) -> str:
+    """Its columns, as DESCRIBE shows those of any table; values are whole numbers, texts, or true and false."""
+    first = one.values[0]
+    small = "INTEGER" if all(len(value) <= _SHORT for value in one.values) else "BIGINT"
+    own = "VARCHAR" if first.startswith("'") else "BOOLEAN" if first.upper() in ("TRUE", "FALSE") else small
+    columns = [(one.column, own), ("reports", "BIGINT"), ("estimate", "DOUBLE"), ("half_width", "DOUBLE")]
+    nothing = "CAST(NULL AS VARCHAR)"
+    rows = (
+        f"({literal_sql(name, VARCHAR)}, '{kind}', 'NO', {nothing}, {nothing}, {nothing})" for name, kind in columns
+    )
+    named = 'column_name, column_type, "null", "key", "default", extra'
+    return f"SELECT * FROM (VALUES {', '.join(rows)}) AS described({named})"

@@ -71,6 +71,17 @@ def test_what_is_asked_of_them_is_free(session: Session) -> None:
     assert session.execute(mine).rows == [(0, 7)], "a table of one's own may have any name"
 
 
+def test_they_are_described_and_turned_as_any_table(session: Session) -> None:
+    session.execute(CREATE)
+    names = [("site", "INTEGER"), ("reports", "BIGINT"), ("estimate", "DOUBLE"), ("half_width", "DOUBLE")]
+    for word in ("DESCRIBE", "desc"):
+        assert [row[:2] for row in session.execute(f"{word} randomized.sites").rows] == names
+    with pytest.raises(Error, match="no randomized table towns"):
+        session.execute("DESCRIBE randomized.towns")
+    turned = session.execute("PIVOT randomized.sites ON site IN (1, 2) USING SUM(reports) GROUP BY half_width")
+    assert [name for name, _ in turned.columns] == ["half_width", "1", "2"] and turned.releases == 0
+
+
 def test_without_noise_they_say_what_the_rows_say() -> None:
     with closing(clinic_data(TEXT, DATA).session(ZeroNoise())) as opened:
         for value, _, estimate, width in opened.execute(CREATE).rows:
