@@ -9,6 +9,7 @@ VERBS = {
     "neighbours": "statements on databases with and without one person, over schemas with two ways to a person",
     "server": "messages of PostgreSQL's protocol before and after login, right and wrong, said to a running server",
     "totality": "random expressions over the extremes of every type, on which the engine must not raise",
+    "weights": "fits of a model with and without one person: a lower bound of what its weights lose, beside what is charged",
 }
 """By name what each does; it is the `main` of the module of that name."""
 
