@@ -35,6 +35,7 @@ from dpsql.aggregates.base import (
 )
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.ends import ConfidenceBounds
+from dpsql.aggregates.sampling import of_average
 from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, numbers_and_sums
 from dpsql.aggregates.telling import Say, clamped, where
 from dpsql.aggregates.term import Term
@@ -179,6 +180,15 @@ class AvgOf(EstimateDefaults):
     def errors(self, noise: Noise, level: Fraction) -> tuple[float, ...]:
         quantum = float(self.term.quantum)
         return tuple(noise.half_width_of_weights((1 - r, r), level) * quantum for r in (0.0, 0.5, 1.0))
+
+    def sampled(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> Floats:
+        total = np.array(combined((1, cells[0]), (1, cells[1])), dtype=float)
+        least = (total - noise.half_width_of_sum(2, level)) / self.term.width
+        whole = np.maximum(total, 1.0)
+        _, low, high = (
+            np.clip(p / whole, 0.0, 1.0) for p in self._ends(np.array(cells[0], dtype=float), whole, noise, level)
+        )
+        return of_average(low, high, least, level) * float(self.term.width * self.term.quantum)
 
     def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         low, spread = float(self.term.lower * self.term.quantum), float(self.term.width * self.term.quantum)

@@ -292,6 +292,12 @@ class Estimate(Protocol):
 
     def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn: ...
 
+    def sampled(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> Floats | None:
+        """Of each value about the most that it is likely to be off from that of the people whom these are a random sample of, beside
+        its interval; NaN, or None for all, where it is not known. It, the interval and what is read of noise may each miss with
+        1 - level (sampling.py)."""
+        ...
+
     @property
     def counts(self) -> bool:
         """True if it is a number of units or rows."""
@@ -321,6 +327,9 @@ class EstimateDefaults:
 
     counts = False
     depends = False
+
+    def sampled(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> Floats | None:
+        return None
 
     def errors(self: Estimate, noise: Noise, level: Fraction) -> tuple[float, ...]:
         width = self.half_width(noise, level)

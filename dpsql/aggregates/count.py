@@ -27,6 +27,7 @@ from dpsql.aggregates.base import (
     sensitivity_of_rows,
 )
 from dpsql.aggregates.ends import ConfidenceBounds
+from dpsql.aggregates.sampling import of_count
 from dpsql.aggregates.telling import Say, where
 from dpsql.core.columns import Column
 from dpsql.core.sqltypes import BIGINT, SqlType
@@ -103,6 +104,10 @@ class CountOf(EstimateDefaults):
 
     def half_width(self, noise: Noise, level: Fraction) -> float:
         return noise.half_width_of_sum(self.used, level) / self.width
+
+    def sampled(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> Floats:
+        exact = np.sum([np.array(cell, dtype=float) for cell in cells[: self.used]], axis=0) / self.width
+        return of_count(exact + self.half_width(noise, level), level)
 
     def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
         h = self.half_width(noise, level)

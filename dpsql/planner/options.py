@@ -29,6 +29,7 @@ NAMES = (
     "cube",
     "buy",
     "jointly",
+    "sampling",
 )
 ALL, PRESENT = "all", "present"
 """Of what is computed over groups: every listed group, or those that do not seem to be empty."""
@@ -57,6 +58,7 @@ class Options:
                           stored answers, however wide
     groups                "all" or "present": which listed groups take part in what is computed over groups
     jointly               "on": the error bars of all cells of an answer hold together
+    sampling              "on": error bars hold the error of a random sample of people beside that of noise
     fresh                 whether to ask and pay anew what is stored
     """
 
@@ -74,6 +76,7 @@ class Options:
     cube: str | None = None
     buy: str | None = None
     jointly: str | None = None
+    sampling: str | None = None
     fresh: bool = False
 
     def over(self, base: Options) -> Options:
@@ -94,6 +97,7 @@ class Options:
             self.cube or base.cube,
             self.buy or base.buy,
             self.jointly or base.jointly,
+            self.sampling or base.sampling,
             self.fresh,
         )
 
@@ -113,6 +117,11 @@ class Options:
     def is_joint(self) -> bool:
         """True if error bars hold together."""
         return self.jointly == ON
+
+    @property
+    def is_of_sample(self) -> bool:
+        """True if people are taken for a random sample."""
+        return self.sampling == ON
 
     def price(self, schema: Schema) -> EpsilonDelta:
         """The price asked for; for an accuracy the most that it may cost.
@@ -166,7 +175,7 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
             return replace(options, confidence=_confidence(value))
         case "weights":
             return replace(options, weights=_weights(value))
-        case "groups" | "cube" | "buy" | "jointly":
+        case "groups" | "cube" | "buy" | "jointly" | "sampling":
             return replace(options, **{field: _word(field, value.lower())})  # type: ignore[arg-type]
         case "mechanism":
             if value.lower() not in mechanisms():
@@ -225,7 +234,8 @@ def _weights(text: str) -> tuple[Fraction, ...]:
 
 def _unknown(name: str, known: list[str]) -> Error:
     near = difflib.get_close_matches(name, [*known, *FLAGS], 1)
-    hint = f"did you mean {near[0]}?" if near else "the options are " + ", ".join([*known, *FLAGS])
+    # the long names are others of these
+    hint = f"did you mean {near[0]}?" if near else "the options are " + ", ".join([*NAMES, *FLAGS])
     return error(104, f"there is no option {name[:40]!r}", hint=hint)
 
 

@@ -42,7 +42,12 @@ def bound(query: Query, resolved: Resolved, schema: Schema, ways: int | None = N
     blocks = tuple(limit(block, options, schema, ways) for block in resolved.blocks)
     _check_together(query.options, options, blocks)
     if options.is_joint:
-        _check_joint(blocks, [resolved.post_query.sql, *(table.sql for table in resolved.bounds)])
+        _check_joint(blocks)
+    if options.is_joint or options.is_of_sample:
+        option = "jointly" if options.is_joint else "sampling"
+        _check_redrawn(blocks, [resolved.post_query.sql, *(table.sql for table in resolved.bounds)], option)
+    if options.is_of_sample:
+        _check_sampled(blocks)
     if options.accuracy_target is not None:
         accurate.check_statement(blocks, resolved.post_query)
     return Bounded(blocks, resolved.bounds, resolved.post_query)
@@ -102,15 +107,25 @@ def _check_together(own: Options, options: Options, limited: Sequence[BoundedBlo
         raise error(104, what, hint="leave weights out, or ask them one by one")
 
 
-def _check_joint(blocks: Sequence[BoundedBlock], texts: Sequence[str]) -> None:
-    """Refuse what has no error bars that hold together: the noise of several releases, and ends that are drawn anew. Raises 104."""
-    alone = "write /* dpsql: jointly=off */"
+def _check_joint(blocks: Sequence[BoundedBlock]) -> None:
+    """Refuse what has no error bars that hold together: the noise of several releases. Raises 104."""
     if _paid(blocks) > 1:
         what = f"error bars hold jointly within one release, and this statement has {_paid(blocks)}"
-        raise error(104, what, hint=f"ask them one by one, or {alone}")
+        raise error(104, what, hint="ask them one by one, or write /* dpsql: jointly=off */")
+
+
+def _check_redrawn(blocks: Sequence[BoundedBlock], texts: Sequence[str], option: str) -> None:
+    """Refuse ends that are drawn anew, which are of the noise of each cell alone. Raises 104."""
     if any(quoted(redrawn_table(part.block.name)) in text for part in blocks for text in texts):
-        what = "dp_low and dp_high of what is computed hold for each cell alone, not jointly"
-        raise error(104, what, hint=f"ask them of the aggregates themselves, or {alone}")
+        what = "dp_low and dp_high of what is computed hold for the noise of each cell alone"
+        raise error(104, what, hint=f"ask them of the aggregates themselves, or write /* dpsql: {option}=off */")
+
+
+def _check_sampled(blocks: Sequence[BoundedBlock]) -> None:
+    """Refuse people with several rows, of which a random sample of people is none. Raises 104."""
+    if any(part.limits.rows > 1 for part in blocks):
+        what = "the sampling error is known where one person has one row, and here one may have more"
+        raise error(104, what, hint="group by the person's key in a subquery, or write /* dpsql: sampling=off */")
 
 
 def _paid(blocks: Sequence[BoundedBlock]) -> int:

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from datetime import date, time
 from fractions import Fraction
 from itertools import pairwise
+from math import isnan
 
 import numpy as np
 
 from dpsql.aggregates.base import Floats, Noise, ReleasedColumn
 from dpsql.aggregates.resampling import points
+from dpsql.aggregates.sampling import PARTS
 from dpsql.core.columns import Column, Flags
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIME, SqlType
@@ -63,6 +65,27 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
         intervals[read.name] = found.intervals
     data.append(Column(np.arange(noisy.groups)))
     return Estimated(PublicTable(asked.name, _columns(asked, key_types), tuple(data)), intervals)
+
+
+def of_sample(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict[str, SqlType]) -> Estimated:
+    """The same with intervals that hold the error of a random sample beside that of noise, where it is known; else none.
+
+    Why  what an interval, the number of people and the sample miss by adds up to 1 - level (aggregates/sampling.py)
+    """
+    each = 1 - (1 - level) / PARTS
+    found = estimate(asked, noisy, each, key_types)
+    intervals: dict[str, Sequence[tuple[float, float] | None]] = dict.fromkeys(found.intervals, [None] * noisy.groups)
+    starts = asked.cell_starts
+    for output in asked.outputs:
+        suppressed = _Suppressed.of([cell for m in output.measures for cell in noisy.cells[starts[m] : starts[m + 1]]])
+        more = output.estimate.sampled(suppressed.known, _noise(asked, output), each)
+        if more is not None:
+            intervals[output.name] = list(map(_wider, found.intervals[output.name], more.tolist()))
+    return Estimated(found.table, intervals)
+
+
+def _wider(ends: tuple[float, float] | None, more: float) -> tuple[float, float] | None:
+    return None if ends is None or isnan(more) else (ends[0] - more, ends[1] + more)
 
 
 @dataclass(frozen=True, slots=True)

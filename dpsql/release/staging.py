@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from fractions import Fraction
 from typing import overload
 
+from dpsql.aggregates.sampling import OF_SAMPLE
 from dpsql.answers.look_up import Held
 from dpsql.core import cancellation
 from dpsql.core.columns import ResultRows
@@ -17,12 +17,12 @@ from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import PostQuery
-from dpsql.plan.suppressing import LEVEL
+from dpsql.plan.suppressing import LEVEL, level_of_each
 from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, redrawn_table
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.listing import listed
 from dpsql.postprocess.sandbox import Sandbox
-from dpsql.release.estimating import Estimated, SideTable, beside, empty, end_of, estimate, there, typical
+from dpsql.release.estimating import Estimated, SideTable, beside, empty, end_of, estimate, of_sample, there, typical
 from dpsql.release.noisy import KeyTables, key_list, wire_columns
 from dpsql.schema.model import RESERVED
 from dpsql.sql.duckdb import quoted
@@ -37,6 +37,7 @@ class Staged:
     max_cells  [groups] the most that listed keys may make
     max_rows   [groups] the same, of the owner's limits of one statement
     jointly    whether the intervals of all released cells hold together
+    sampling   whether they hold the error of a random sample too
     charged    whether the statement was paid for: then an error says that the charge stands
 
     Each release is loaded into the sandbox once, when something there reads it.
@@ -50,11 +51,14 @@ class Staged:
         max_cells: int,
         max_rows: int | None,
         jointly: bool = False,
+        sampling: bool = False,
     ) -> None:
         compiled = self._compiled = held.plan
         self._columns = columns
         self._sandbox = sandbox
-        self._max_cells, self._max_rows, self._jointly = max_cells, max_rows, jointly
+        self._max_cells, self._max_rows = max_cells, max_rows
+        self._jointly, self._sampling, self._redraws = jointly, sampling, not (jointly or sampling)
+        self.notes = (OF_SAMPLE,) if sampling else ()
         self._parts = {part.release.name: part for part in compiled.releases}
         self._bounds = {bound.name: bound for bound in compiled.bounds}
         self._tables: dict[str, PublicTable] = {}
@@ -149,20 +153,15 @@ class Staged:
         if name not in self._estimated:
             types = key_types(self._compiled, part, self._columns)
             cells = self._cells(part)
-            found = estimate(part.release, cells, self._level(part.release, cells.groups), types)
+            made = of_sample if self._sampling else estimate
+            level = level_of_each(self._jointly, cells.groups * len(part.release.outputs))
+            found = made(part.release, cells, level, types)
             if self._jointly:
                 # what is chosen of a histogram was bought with an interval of its own
                 alone = dict.fromkeys((read.name for read in part.release.read), [None] * cells.groups)
                 found = replace(found, intervals={**found.intervals, **alone})
             self._estimated[name] = found
         return self._estimated[name]
-
-    def _level(self, asked: Release, groups: int) -> Fraction:
-        """Confidence of one interval: of m that hold jointly, one is missed by a share 1 / m of what all may be.
-
-        Why  the union bound: whatever the noise of several cells has in common
-        """
-        return 1 - (1 - LEVEL) / max(1, groups * len(asked.outputs)) if self._jointly else LEVEL
 
     def _cells(self, part: CompiledRelease) -> NoisyTable:
         found = self.noisy.get(part.release.name)
@@ -193,9 +192,11 @@ class Staged:
         part = self._parts[post_query.release]
         found, wanted = added_up(part.release, self._cells(part), rows), _wanted(post_query, types)
         again = redrawn_table(post_query.release)
-        is_drawn = bool(wanted) and not self._jointly
+        is_drawn = bool(wanted) and self._redraws
         computed = ComputedIntervals(self._sandbox, lambda: found.redrawn(LEVEL), again, wanted) if is_drawn else None
-        totals = found.estimated(self._level(part.release, len(rows)))
+        totals = found.estimated(level_of_each(self._jointly, len(rows) * len(part.release.outputs)))
+        if self._sampling:
+            totals = replace(totals, intervals=dict.fromkeys(totals.intervals, [None] * len(rows)))
         return Accuracies({part.release.name: totals}, post_query.direct, range(len(rows)), computed)
 
     def _computed(self, post_query: PostQuery, types: Sequence[str]) -> ComputedIntervals | None:
@@ -203,7 +204,13 @@ class Staged:
         hold jointly: there are too few draws to tell."""
         wanted = _wanted(post_query, types)
         release = post_query.release
-        if self._jointly or not wanted or release is None or release not in self._parts or release not in self.noisy:
+        if (
+            not self._redraws
+            or not wanted
+            or release is None
+            or release not in self._parts
+            or release not in self.noisy
+        ):
             return None
         part = self._parts[release].release
         names = key_types(self._compiled, self._parts[release], self._columns)

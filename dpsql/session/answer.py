@@ -260,7 +260,7 @@ def _bought(planned: Planned, columns: Columns, world: World, key: str = "", hel
         elif not world.is_owners:
             world.stored.require_agreed(held, options)
         most = world.schema.privacy.max_cells, limits.rows
-        staged = Staged(held, columns, world.sandbox, *most, planned.query.settled.is_joint)
+        staged = Staged(held, columns, world.sandbox, *most, options.is_joint, options.is_of_sample)
         bought = world.release.buy(held, planned.judged, staged, options.fresh, key)
         if bought is not None:
             return bought
@@ -302,7 +302,7 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
         bought.receipt,
         paid and not count,
         count,
-        bought.notes,
+        (*bought.notes, *staged.notes),
         held.fingerprints,
         tuple(sorted(public)),
         as_of=held.as_of,

@@ -79,6 +79,7 @@ OPTIONS: dict[str, str] = {
     "cube": "off: ask anew what a cube could tell",
     "buy": "on: buy what could be read off what is stored; off: buy nothing",
     "jointly": "on: the error bars of all cells hold together",
+    "sampling": "on: error bars hold the error of a random sample too",
 }
 OF_ONE_STATEMENT = ("weights", "fresh")
 """Options that SET does not have."""

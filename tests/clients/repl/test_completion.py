@@ -177,6 +177,7 @@ def test_options() -> None:
                 "cube": "off",
                 "buy": "on",
                 "jointly": "on",
+                "sampling": "on",
             }.get(name, "1")
             assert parse(f"SET dp_{name} = {value}").__class__ is Setting
 

@@ -114,5 +114,5 @@ def test_all_hold_in_as_many_runs_as_are_promised() -> None:
 
 @pytest.mark.slow
 def test_bars_that_hold_alone_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging.Staged, "_level", lambda self, asked, groups: staging.LEVEL)
+    monkeypatch.setattr(staging, "level_of_each", lambda jointly, cells: staging.LEVEL)
     assert runs_in_which_all_hold() < LEAST
