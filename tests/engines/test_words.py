@@ -75,6 +75,8 @@ def test_refused_by_name_before_the_charge(expression: str) -> None:
 
 
 IN_SPARK = {
+    "-t.d": "CAST(0BD - CAST(`t`.`d` AS DECIMAL(10,2)) AS DECIMAL(10,2))",
+    "abs(t.d)": "greatest(CAST(`t`.`d` AS DECIMAL(10,2)), CAST(0BD - CAST(`t`.`d` AS DECIMAL(10,2)) AS DECIMAL(10,2)))",
     "t.n // 7": "CAST(`t`.`n` DIV NULLIF(7L, 0L) AS BIGINT)",
     "CAST(t.n AS HUGEINT) * CAST(100000000000000000000 AS HUGEINT) // 7": "% NULLIF(CAST(",
     "t.s LIKE 'a\\b%'": "(`t`.`s` LIKE 'a\\\\b%' ESCAPE '!')",

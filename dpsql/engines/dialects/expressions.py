@@ -223,7 +223,7 @@ def _negative(writing: Writing, node: exp.Expression) -> str:
     known = writing.of(node)
     if not known.sqltype.is_number or (is_narrow(known.sqltype) and not fits_bigint(known)):
         raise writing.words.refused(f"- of {known.sqltype}")
-    return f"(- {writing.words.cast(writing.value(node.this), known.sqltype)})"
+    return writing.words.negated(writing.value(node.this), known.sqltype)
 
 
 def _joined(writing: Writing, node: exp.Expression) -> str:

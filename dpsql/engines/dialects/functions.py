@@ -47,7 +47,7 @@ def _absolute(words: DialectWords, texts: Sequence[str], known: Sequence[Known],
         raise words.refused(f"ABS() of {sqltype}")
     if is_narrow(sqltype) and known[0].limits is not None and known[0].limits.lower <= -(2**63):
         raise words.refused(f"ABS() of {sqltype}", "give the column bounds")
-    return f"abs({texts[0]})"
+    return words.absolute(texts[0], sqltype)
 
 
 def _sign(words: DialectWords, texts: Sequence[str], known: Sequence[Known], result: Known) -> str:

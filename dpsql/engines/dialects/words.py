@@ -112,6 +112,14 @@ class DialectWords(ABC):
         """A whole number without a point when it becomes text."""
         return value
 
+    def negated(self, value: str, sqltype: SqlType) -> str:
+        """A number of a type with the other sign; it fits."""
+        return f"(- {self.cast(value, sqltype)})"
+
+    def absolute(self, value: str, sqltype: SqlType) -> str:
+        """The same without its sign."""
+        return f"abs({value})"
+
     @abstractmethod
     def nearest(self, value: str) -> str:
         """A DOUBLE as a whole number of 64 bits, halves to even."""

@@ -79,6 +79,18 @@ class SparkWords(DialectWords):
     def small(self, value: str) -> str:
         return f"CAST({value} AS INT)"
 
+    def negated(self, value: str, sqltype: SqlType) -> str:
+        """A minus before a DECIMAL rounds it to 34 digits; a difference does not."""
+        if is_narrow(sqltype) or sqltype.is_float:
+            return DialectWords.negated(self, value, sqltype)
+        return self.cast(f"0BD - {self.cast(value, sqltype)}", sqltype)
+
+    def absolute(self, value: str, sqltype: SqlType) -> str:
+        """Nor may abs() see a negative DECIMAL."""
+        if is_narrow(sqltype) or sqltype.is_float:
+            return DialectWords.absolute(self, value, sqltype)
+        return f"greatest({self.cast(value, sqltype)}, {self.negated(value, sqltype)})"
+
     def nearest(self, value: str) -> str:
         return f"TRY_CAST(RINT({value}) AS BIGINT)"
 
