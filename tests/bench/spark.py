@@ -67,7 +67,7 @@ def _queries(folder: Path, scale: str, url: str, rounds: int) -> None:
     schema = cluster.moved(tpch.schema(folder), url, "bench")
     plain = ConnectServer(schema.source)
     for table in tpch.TABLES:
-        plain.show(table, plain.files("parquet", f"{schema.source.partition('folder=')[2]}/{table}"))
+        plain.show(table, plain.session.read.parquet(f"{schema.source.partition('folder=')[2]}/{table}"))
     with closing(plain), dpsql.connect(schema, ledger=":memory:") as connection:
         found = {number: _pair(connection, plain, url, tpch.query(number), rounds) for number in tpch.ANSWERED}
         small = _pair(connection, plain, url, SMALL, 2 * rounds)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -60,7 +61,8 @@ def started(master: str = "local[1]", memory: str = "1500m", **settings: str) ->
     command = [
         spark / "bin/spark-submit", "--master", master, "--driver-memory", memory, *options, "--class", _CLASS, "spark-internal",
     ]  # fmt: skip
-    environment = {**os.environ, "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}
+    paths = {"SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    environment = {**os.environ, **paths}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:

@@ -25,6 +25,7 @@ from dpsql.core.sqltypes import SqlType
 from dpsql.dataset import owner
 from dpsql.engines.base import ExactTable, RaisedError
 from dpsql.engines.spark import arrow, copies
+from dpsql.engines.spark import server as server_module
 from dpsql.engines.spark.copies import TableCopy
 from dpsql.engines.spark.engine import SparkEngine
 from dpsql.engines.spark.server import ClusterAddress, ConnectServer, address
@@ -227,18 +228,11 @@ def test_text_that_is_no_utf8_is_null_and_ends_nothing(schema: Schema, spark: st
         odd = "named_struct('k', 1, 't', CAST(X'ff' AS STRING)), named_struct('k', 2, 't', 'plain')"
         asked = f"SELECT inline(array({odd}))"
         opened.session.sql(asked).write.mode("overwrite").parquet(f"{folder}/odd")
-        stored = opened.show("odd", opened.files("parquet", f"{folder}/odd"))
+        stored = opened.show("odd", opened.session.read.parquet(f"{folder}/odd"))
         assert stored == [("k", "int"), ("t", "string")]
     finally:
         opened.close()
-    patient = next(t for t in schema.tables if t.name == "patient")
-    note = patient.column("note")
-    key = patient.column("patient_id")
-    assert note is not None and key is not None
-    table = replace(
-        patient, name="odd", source="odd", key=("k",), references=(), columns=(replace(key, name="k"), replace(note, name="t"))
-    )  # fmt: skip
-    alone = replace(schema, tables=(table,), privacy=replace(schema.privacy, unit="odd.k"))
+    alone = of_two_columns(schema, "odd")
     with closing(open_session(alone, None, ":memory:", ZeroNoise())) as session:
         assert [*engine_of(session).owner_rows("SELECT k, t FROM odd ORDER BY k")] == [(1, None), (2, "plain")]
 
@@ -548,7 +542,11 @@ def test_tables_of_the_catalog_are_read_and_what_has_no_version_is_refused(schem
     for source, told in (
         ("ward.seen", "it is a view"),
         ("ward.lines", "stored as csv"),
-        ("delta:/data/x", "stored as delta"),
+        (
+            "delta:/data/x",
+            "cannot read: start it with the jar io.delta:delta-spark of its version of Spark.*DeltaCatalog",
+        ),
+        ("iceberg:/data/x", "stored as iceberg, and has no version that is known here: write it as Parquet"),
         ("ward.gone", "has no such table"),
         ("/gone/away", "no folder or file"),
     ):
@@ -556,6 +554,73 @@ def test_tables_of_the_catalog_are_read_and_what_has_no_version_is_refused(schem
         with pytest.raises(Error, match=rf"DPSQL-707.*{told}"):
             open_session(other, None, ":memory:")
     assert '[tables."ward.patient"]' in owner.init(plain)
+
+
+def commit(folder: Path, number: int) -> None:
+    (folder / "_delta_log").mkdir(parents=True, exist_ok=True)
+    (folder / "_delta_log" / f"{number:020}.json").write_text(f'{{"commitInfo": {number}}}')
+
+
+def delta_stand_in(session: object) -> None:
+    """A stand-in for Delta Lake on the server: of commit n there are n + 1 rows."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader
+
+    class Rows(DataSourceReader):
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def read(self, partition: object) -> Iterator[tuple[int, str]]:
+            yield from ((k, "text") for k in range(self.number + 1))
+
+    class Commits(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "delta"
+
+        def schema(self) -> str:
+            return "k bigint, t string"
+
+        def reader(self, schema: object) -> Rows:
+            return Rows(int(self.options.get("versionAsOf", "99")))
+
+    session.dataSource.register(Commits)  # type: ignore[attr-defined]
+
+
+def test_a_table_of_delta_lake_is_read_as_of_the_commit_that_it_was_opened_on(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its version is the listing of the commits; what is read is the last of them, whatever is committed later."""
+    real, folder = server_module._connected, files(schema, "delta")
+
+    def connected(remote: str) -> object:
+        found = real(remote)
+        delta_stand_in(found)
+        return found
+
+    monkeypatch.setattr(server_module, "_connected", connected)
+    commit(folder, 9)
+    commit(folder, 10)
+    with closing(open_session(of_two_columns(schema, "delta:delta"), None, ":memory:", ZeroNoise())) as session:
+        engine = engine_of(session)
+        assert session.execute("SELECT COUNT(*) FROM odd").rows == [(11,)]
+        commit(folder, 11)
+        engine._listed_at = -1e9
+        with pytest.raises(Error, match=r"DPSQL-708"):
+            session.execute("SELECT COUNT(*) FROM odd WHERE k > 1")
+        monkeypatch.setattr(SparkEngine, "_require", lambda engine: None)
+        assert engine.owner_rows("SELECT COUNT(*) FROM odd") == [(11,)]
+    with closing(open_session(of_two_columns(schema, "delta:delta"), None, ":memory:", ZeroNoise())) as session:
+        assert engine_of(session).owner_rows("SELECT COUNT(*) FROM odd") == [(12,)]
+
+
+def of_two_columns(schema: Schema, source: str) -> Schema:
+    """One table `odd` with the unit k and a text t."""
+    patient = next(t for t in schema.tables if t.name == "patient")
+    note, key = patient.column("note"), patient.column("patient_id")
+    assert note is not None and key is not None
+    columns = replace(key, name="k"), replace(note, name="t")
+    table = replace(patient, name="odd", source=source, key=("k",), references=(), columns=columns)
+    return replace(schema, tables=(table,), privacy=replace(schema.privacy, unit="odd.k"))
 
 
 def test_what_is_not_declared_so_is_told(schema: Schema) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dpsql.engines.shown import ShownTables
 from dpsql.engines.spark.server import ConnectServer, Listing, address
-from dpsql.engines.spark.stored import Opened, StoredFiles, located
+from dpsql.engines.spark.stored import Opened, StoredFiles, TableFolder, located
 from dpsql.engines.spark.words import WORDS
 from dpsql.schema.model import ROW, UNIT_COLUMN, Schema, Table, with_unit
 
@@ -69,9 +69,10 @@ def opened(server: ConnectServer, copies: Copies, beside: Opened) -> Opened | No
     for table, copy in copies.items():
         view = f"dpsql copied {table}"
         tables[table] = StoredFiles(WORDS.name(view), tuple(server.show(view, server.session.table(copy.relation))))
-        folders[table] = copy.folder
+        folders[table] = TableFolder("parquet", copy.folder)
     written = tuple(sorted([*beside.files, *(file for copy in copies.values() for file in copy.files)]))
-    return Opened(tables, folders, written) if server.listing(list(folders.values())) == written else None
+    whole = Opened(tables, folders, written)
+    return whole if whole.listed(server) == written else None
 
 
 def queries(schema: Schema, stored: Opened) -> dict[str, str]:
@@ -93,7 +94,7 @@ def write(server: ConnectServer, schema: Schema, stored: Opened, asked: ShownTab
     copy = TableCopy(f"{database}.{WORDS.name(prefix + secrets.token_hex(8))}")
     # not to be dropped by another one that begins now
     copy.note(file)
-    placed, query = _rows(schema, table, _buckets(stored))
+    placed, query = _rows(schema, table, _buckets(server, stored))
     server.rows(f"CREATE TABLE {copy.relation} USING parquet {placed} AS {asked.asked(query, {})}")
     folder = located(server.rows(f"DESCRIBE TABLE EXTENDED {copy.relation}"))
     TableCopy(copy.relation, folder, server.listing([folder])).note(file)
@@ -113,9 +114,10 @@ def _rows(schema: Schema, table: Table, buckets: int) -> tuple[str, str]:
     )
 
 
-def _buckets(stored: Opened) -> int:
+def _buckets(server: ConnectServer, stored: Opened) -> int:
     """As many for all tables, so that they are joined bucket by bucket."""
-    largest = max(sum(size for _, size, _ in stored.of(table)) for table in stored.tables)
+    folders = [place.folder for place in stored.folders.values()]
+    largest = max(sum(size for _, size, _ in server.listing([folder])) for folder in folders)
     return min(max(1, -(-largest // BUCKET)), _MOST_BUCKETS)
 
 

@@ -13,9 +13,10 @@ from dpsql.schema.drafted import DraftTable
 def drafted(server: ConnectServer, at: ClusterAddress) -> list[DraftTable]:
     """Every table of the address's folder, or else of the catalog, that can be read. Raises 707."""
     try:
-        sources = _in_folder(server, at.folder) if at.folder else _in_catalog(server)
+        sources = _in_folder(server, at.folder) if at.folder else _in_catalog(server, at.prepared)
         found = [(source, placed(server, at, source)) for source in sources]
-        return [_draft(server, source, place) for source, place in found if isinstance(place, TableFolder)]
+        drafts = (_draft(server, source, place) for source, place in found if isinstance(place, TableFolder))
+        return [draft for draft in drafts if draft is not None]
     except Error:
         raise
     except Exception:
@@ -30,11 +31,12 @@ def _in_folder(server: ConnectServer, folder: str) -> list[str]:
     return sorted({path.strip("/").split("/")[depth] for path in paths})
 
 
-def _in_catalog(server: ConnectServer) -> list[str]:
+def _in_catalog(server: ConnectServer, copies: str) -> list[str]:
+    """Names of all tables but those in the database of copies."""
     found = []
-    for (database,) in server.rows("SHOW DATABASES"):
-        tables = server.rows(f"SHOW TABLES IN {identifier(str(database))}")
-        found += [_named(str(database), str(table)) for _, table, temporary in tables if not temporary]
+    for database in (str(name) for (name,) in server.rows("SHOW DATABASES") if name != copies):
+        tables = server.rows(f"SHOW TABLES IN {identifier(database)}")
+        found += [_named(database, str(table)) for _, table, temporary in tables if not temporary]
     return sorted(found)
 
 
@@ -42,6 +44,12 @@ def _named(database: str, table: str) -> str:
     return table if database == "default" else f"{database}.{table}"
 
 
-def _draft(server: ConnectServer, source: str, place: TableFolder) -> DraftTable:
-    columns = server.show("dpsql drafted", server.files(place.form, place.folder))
+def _draft(server: ConnectServer, source: str, place: TableFolder) -> DraftTable | None:
+    """None where no file says what the columns are."""
+    try:
+        columns = server.types(server.session.read.format(place.form).load(place.folder))
+    except Error:
+        raise
+    except Exception:
+        return None
     return DraftTable(source.removesuffix(".parquet"), source, [(c, str(computable(t) or t)) for c, t in columns])

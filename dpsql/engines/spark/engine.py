@@ -230,7 +230,7 @@ class SparkEngine(ServedEngine):
 
     def _listed(self) -> Listing:
         try:
-            return self._server.listing(list(self._stored.folders.values()))
+            return self._stored.listed(self._server)
         except Error:
             raise
         except Exception as fault:

@@ -45,8 +45,10 @@ _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql
 ENDED = "OPERATION_CANCELED"
 """Spark's name of what was interrupted."""
 Rows = list[tuple[Any, ...]]
-Listing = tuple[tuple[str, int, str], ...]
-"""(path, size [bytes], time of the last change) of files, by their paths."""
+FileState = tuple[str, int, str]
+"""(path, size [bytes], time of the last change)"""
+Listing = tuple[FileState, ...]
+"""Files by their paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +134,25 @@ class ConnectServer:
         if not folders:
             return ()
         reader = self.session.read.format("binaryFile").option("recursiveFileLookup", "true")
+        found = self.of(reader.load(list(folders)).select("path", "length", "modificationTime"))
+        return tuple(sorted((path, int(size), time.isoformat()) for path, size, time in found))
 
-        def listed(going: Callable[[], bool]) -> Rows:
-            frame = reader.load(list(folders)).select("path", "length", "modificationTime")
+    def of(self, frame: Any) -> Rows:
+        """The rows of a frame."""
+
+        def read(going: Callable[[], bool]) -> Rows:
             return [row for batch in self._read(frame._plan, going) for row in _rows(batch)]
 
-        return tuple(sorted((path, int(size), time.isoformat()) for path, size, time in self._told(listed)))
+        found: Rows = self._told(read)
+        return found
 
-    def files(self, form: str, folder: str) -> Any:
-        """The rows of a folder's files, to be shown."""
-        return self.session.read.format(form).load(folder)
+    def types(self, frame: Any) -> list[tuple[str, str]]:
+        """Names and types of a frame's columns."""
+        return [(field.name, field.dataType.simpleString()) for field in self._told(lambda _: frame.schema).fields]
 
     def show(self, name: str, frame: Any) -> list[tuple[str, str]]:
-        """Show rows under a name of this session alone: of the files that are there now, whatever comes later. Output: names and types
-        of the columns."""
-        found = [(field.name, field.dataType.simpleString()) for field in self._told(lambda _: frame.schema).fields]
+        """Show rows under a name of this session alone: of the files that are there now, whatever comes later. Output: as `types`."""
+        found = self.types(frame)
         self._told(lambda _: frame.createOrReplaceTempView(quoted(name)))
         return found
 
