@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpsql.aggregates.record import Aggregate
@@ -10,6 +10,7 @@ from dpsql.core.sqltypes import BIGINT, DOUBLE
 from dpsql.guard.arrays import Counts
 from dpsql.guard.parts import Part, set_to
 from dpsql.guard.units import ROW_NUMBER
+from dpsql.plan.releases import Bounded
 from dpsql.plan.resolved import Block
 from dpsql.schema.model import Table as Declared
 from dpsql.sql import nodes
@@ -37,14 +38,13 @@ class Scan:
     """The query of one scan over the rows of a block: what each adds, and with each variant. Each tree is computed once, in a query
     inside, and is a column to the one around it.
 
-    varied  a variant that FROM has too
+    source  in place of its FROM; None: that
     first   how many sample units are looked at; None: all
     """
 
-    def __init__(self, block: Block, varied: Variant | None = None, first: int | None = None) -> None:
+    def __init__(self, block: Block, source: Node | None = None, first: int | None = None) -> None:
         self._block, self._among = block, among(first, own("u"))
-        source = block.source.read()
-        self._source = source if varied is None else set_to(source, *varied)
+        self._source = source or block.source.read()
         self._columns: dict[Node, Column] = {}
 
     def query(self, values: Mapping[Node, str], variants: Sequence[Variant | None]) -> Select:
@@ -109,6 +109,31 @@ def all_of(conditions: Sequence[Node]) -> Node:
 
 def kept_by(block: Block) -> tuple[Node, ...]:
     return tuple(c.tree for c in block.source.where)
+
+
+def identity(bounded: Bounded) -> Hashable:
+    """Equal for statements that ask the same of the same rows, in whatever words."""
+    blocks = [
+        (
+            block.name,
+            block.source.read(),
+            kept_by(block),
+            tuple((k.scalar.tree, k.values) for k in block.keys),
+        )
+        for block in (part.block for part in bounded.blocks)
+    ]
+    aggregates = [
+        (
+            a.name,
+            a.function,
+            a.number,
+            tuple(v.tree for v in a.values),
+            a.condition.tree if a.condition is not None else None,
+        )
+        for part in bounded.blocks
+        for a in part.block.aggregates
+    ]
+    return (*blocks, *aggregates, *((bound.name, bound.sql) for bound in bounded.bounds))
 
 
 def among(first: int | None, unit: Node) -> tuple[Node, ...]:

@@ -28,6 +28,9 @@ FEWEST, MOST = 20_000, 200_000
 MOST_ROWS = 10
 """[rows] of one sample unit in a table below the unit's own."""
 
+ASSUMED = 100
+"""Times k: how many people there are taken to be where the owner declares no number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
@@ -61,6 +64,15 @@ class SampleRows:
 
     def __len__(self) -> int:
         return len(self.unit)
+
+
+def people(schema: Schema) -> float:
+    """Number of people, as far as the owner says (rule 38)."""
+    privacy = schema.privacy
+    if privacy.units is not None:
+        return float(privacy.units)
+    declared = [t.population for t in schema.tables if t.population is not None]
+    return float(max(declared)) if declared else float(ASSUMED * schema.guard.k)
 
 
 def count(schema: Schema, people: float) -> int:

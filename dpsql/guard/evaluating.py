@@ -6,9 +6,10 @@ An answer that adds up (COUNT, SUM, AVG) is, for each sample unit and group, the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,7 +19,20 @@ from dpsql.core.errors import Error
 from dpsql.core.sqltypes import DOUBLE
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard import thresholds
-from dpsql.guard.adding import Added, Scan, Variant, all_of, among, is_met, kept_by, plain, statistics_of, unit, valued
+from dpsql.guard.adding import (
+    Added,
+    Scan,
+    Variant,
+    all_of,
+    among,
+    hash_of,
+    is_met,
+    kept_by,
+    plain,
+    statistics_of,
+    unit,
+    valued,
+)
 from dpsql.guard.arrays import (
     Array,
     Numbers,
@@ -36,14 +50,15 @@ from dpsql.guard.arrays import (
 from dpsql.guard.cells import Cells, Keys, cells, keyed
 from dpsql.guard.columns import Constants, constants
 from dpsql.guard.lists import Lists
-from dpsql.guard.parts import MOST, Part, boolean_parts, losing_parts, number_parts, set_to
+from dpsql.guard.parts import MOST, Change, Part, Shares, boolean_parts, losing_parts, number_parts, set_to
 from dpsql.guard.units import SampleUnits
 from dpsql.guard.void import COUNTED, Proofs
 from dpsql.plan.resolved import Block, InputTable
+from dpsql.plan.tables import PublicTable
 from dpsql.sql.duckdb import printed, quoted
-from dpsql.sql.nodes import Case, Cast, Is, Node, Number, Own
-from dpsql.sql.queries import Item, Select
-from dpsql.sql.trees import tables
+from dpsql.sql.nodes import Case, Cast, Column, Is, Node, Number, Own
+from dpsql.sql.queries import Item, Join, Select, Table
+from dpsql.sql.trees import rewritten, tables, walk
 
 Found = dict[str, Array]
 Decided = tuple[dict[Variant, int], Numbers]
@@ -52,34 +67,6 @@ ALIKE = 1_000
 """Numbers are alike that differ by less than this part of the bounds of their noise."""
 LOOKED_AT = 20_000
 """[sample units] that are looked at first, where there are more: of a difference that some of these make, all make no smaller one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Number of sample units that a part decides about.
-
-    value  what it was set to
-    units  [sample units] whose rows then differ; at the first look only some of them
-    """
-
-    part: Part
-    value: bool
-    units: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """A number part.
-
-    other  [sample units] with another value than most rows that have one
-    units  [sample units] with a row
-    most   [sample units] with the value of most rows
-    """
-
-    part: Part
-    other: int
-    units: int
-    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +108,19 @@ class Grouped:
 
 
 class Evaluating:
-    """Evaluates the blocks of one statement, in order, each with the tables of released values that it reads."""
+    """Evaluates the blocks of one statement, in order, each with the tables of released values that it reads.
 
-    def __init__(self, sample: SampleUnits, blocks: Sequence[Block], bounds: Sequence[InputTable]) -> None:
-        self._sample = sample
+    released  those that were released, by their names: the others hold what the sample units would release
+    """
+
+    def __init__(
+        self,
+        sample: SampleUnits,
+        blocks: Sequence[Block],
+        bounds: Sequence[InputTable],
+        released: Mapping[str, PublicTable] = MappingProxyType({}),
+    ) -> None:
+        self._sample, self._given = sample, released
         self._bounds = {bound.name: bound for bound in bounds}
         self._blocks = {block.name: block for block in blocks}
         self.lists = Lists(blocks, bounds)
@@ -198,8 +194,27 @@ class Evaluating:
         result, whole = decided
         for variant in variants:
             if variant not in result:
-                result[variant] = _differing(whole, self._grouped(block, [], [variant], first, variant))
+                source = set_to(block.source.read(), *variant)
+                result[variant] = _differing(whole, self._grouped(block, [], [variant], first, source))
         return [Change(*variant, result[variant]) for variant in variants]
+
+    def unmatched(self, block: Block, join: Join) -> int:
+        """[sample units] that a join leaves rows out of."""
+        kept = rewritten(block.source.read(), {join: replace(join, kind="LEFT")})
+        _, whole = _decided(self._grouped(block, [], [None]), [None])
+        return _differing(whole, self._grouped(block, [], [None], None, kept))
+
+    def fewest(self, block: Block, key: Scalar) -> int:
+        """The fewest [sample units] in a group by a column of a table that the statement wrote down; 0 where nobody has one of its
+        values."""
+        assert isinstance(key.tree, Column)
+        known = Case(((Is(key.tree, "NOT NULL"), hash_of([key.tree])),), None)
+        units, found = self._run(Select((unit(block), Item(known, Own("k"))), block.source.read(), kept_by(block)))
+        groups, sizes = np.unique(RowSums.of(units, numbered(found["k"])).groups, return_counts=True)
+        named = {t.alias or t.name: t.name for t in walk(block.source.read()) if isinstance(t, Table)}
+        listed = f"SELECT count(DISTINCT {quoted(key.tree.name)}) AS n FROM {quoted(named[key.tree.relation])}"
+        values = int(self._sample.ask(listed, {}, ())["n"][0])
+        return int(sizes.min()) if np.count_nonzero(groups >= 0) == values else 0
 
     def proofs(self, block: Block) -> Proofs:
         return Proofs(block, self._counts)
@@ -271,11 +286,11 @@ class Evaluating:
         values: Sequence[Added],
         variants: Sequence[Variant | None],
         first: int | None = None,
-        varied: Variant | None = None,
+        source: Node | None = None,
     ) -> Grouped:
-        """Sums of the contributions of rows, for each unit in each group; with a variant that FROM has too."""
+        """Sums of the contributions of rows, for each unit in each group; with another FROM."""
         trees = {added.tree: f"v{i}" for i, added in enumerate(values)}
-        units, found = self._run(Scan(block, varied, first).query(trees, variants))
+        units, found = self._run(Scan(block, source, first).query(trees, variants))
         columns = {tree: found.get(name) for tree, name in trees.items()}
         hashes = [hashed(found[f"h{i}"]) for i in range(len(variants))]
         groups = numbered(found["k"]) if "k" in found else None
@@ -298,6 +313,9 @@ class Evaluating:
         if name in self._kept or (name not in self._bounds and name not in self._blocks):
             return
         self._kept.add(name)
+        if name in self._given:
+            self._sample.hold(self._given[name])
+            return
         if name in self._blocks:
             self._released(self._blocks[name])
             return

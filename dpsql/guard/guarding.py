@@ -10,8 +10,9 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -23,13 +24,15 @@ from dpsql.core.cancellation import ENDED
 from dpsql.core.errors import Error, error
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard import leaving_out, record, words
-from dpsql.guard.adding import kept_by
+from dpsql.guard.adding import identity
 from dpsql.guard.audit import Audit
 from dpsql.guard.evaluating import Evaluated, Evaluating
 from dpsql.guard.history import BlockQuestion, Conflict, History
 from dpsql.guard.identifiers import check_identifiers, check_unsized, is_unsized
 from dpsql.guard.leaving_out import Policy
+from dpsql.guard.lists import Lists
 from dpsql.guard.memory import LATE, Memory, Packs
+from dpsql.guard.record import Judged, outputs
 from dpsql.guard.units import SampleUnits
 from dpsql.plan.releases import Bounded, Release, SmallCell
 from dpsql.plan.resolved import Block
@@ -43,26 +46,8 @@ _MIDDLES = (np.arange(1_000) + 0.5) / 1_000
 GUARD_TABLE = "guard"
 MOST_KNOWN = 64
 """Statements that pass by themselves, of which it is known whom they are about: dashboards ask the same again."""
-ASSUMED = 100
-"""Times k: how many people there are taken to be where the owner declares no number."""
-
 Resolve = Callable[[str], Bounded]
 """A statement of the ledger, resolved anew. Raises Error where that cannot be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A bounded statement with whom it asks about.
-
-    asked     by block; none where the guard is off
-    small     by block, the aggregates that are in some group about fewer people than the owner lets be shown
-    findings  what R1, R3a and R5 say against it
-    """
-
-    bounded: Bounded
-    asked: Mapping[str, BlockQuestion] = field(default_factory=dict)
-    small: Mapping[str, tuple[SmallCell, ...]] = field(default_factory=dict)
-    findings: tuple[Error, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +103,7 @@ class Guarding:
         """Whom a statement asks about, and what R1, R2, R3a and R5 find, which look at it alone."""
         if self._is_off:
             return Judged(bounded)
-        name = _identity(bounded)
+        name = identity(bounded)
         known = self._known_to_pass.pop(name, None)
         found = replace(known, bounded=bounded) if known is not None else self._judged(bounded)
         if not found.findings:
@@ -126,6 +111,35 @@ class Guarding:
             if len(self._known_to_pass) > MOST_KNOWN:
                 self._known_to_pass.popitem(last=False)
         return found
+
+    def with_released(self, judged: Judged, tables: Mapping[str, PublicTable]) -> Judged:
+        """The same, with values that were released in place of those that the sample units would release.
+
+        Why  a condition may be about many with these, and about one person with those: `ABS(age - 62) < (SELECT COUNT(*) ...) - 1629`.
+             Whom the statement is about is known once its subqueries are answered; what then is about few is refused, as the plan has
+             no number of people for it
+        """
+        if self._is_off or not tables:
+            return judged
+        bounded = judged.bounded
+        lists = Lists([part.block for part in bounded.blocks], bounded.bounds)
+        # no sample unit has what a list has that is selected privately
+        tables = {name: table for name, table in tables.items() if not lists.selected_in(name)}
+        if not tables:
+            return judged
+        found = self._judged(bounded, tables)
+        # parts of equal size are as large as they are cut, whatever the sample has between two cuts
+        is_cut = any(one.cuts for one in bounded.bounds if one.name in tables)
+        fewer = [
+            error(
+                602,
+                f"rule R2: with the released values that it reads, a query ({one.about}) is about fewer than {self.policy.k} people",
+                hint=f"ask about {self.policy.k} people or more",
+            )
+            for name, one in found.asked.items()
+            if outputs(found.small[name]) - outputs(judged.small[name]) and (not is_cut or one.people < self.policy.k)
+        ]
+        return replace(found, findings=(*found.findings, *fewer))
 
     def people_shown(self, bounded: Bounded) -> int | None:
         """The number of people from which a group of a statement is shown, whoever they are; None where more is to be looked at.
@@ -135,19 +149,19 @@ class Guarding:
         if self._is_off:
             return 0
         if (
-            _identity(bounded) in self._known_to_pass
+            identity(bounded) in self._known_to_pass
             or check_identifiers(bounded.blocks)
             or check_unsized(bounded.blocks)
         ):
             return None
         return self._schema.guard.k if leaving_out.is_of_whole_groups(part.block for part in bounded.blocks) else None
 
-    def _judged(self, bounded: Bounded) -> Judged:
+    def _judged(self, bounded: Bounded, released: Mapping[str, PublicTable] = MappingProxyType({})) -> Judged:
         findings = check_identifiers(bounded.blocks) or check_unsized(bounded.blocks)
         asked: dict[str, BlockQuestion] = {}
         small: dict[str, tuple[SmallCell, ...]] = {}
         every = [part.block for part in bounded.blocks]
-        evaluating = Evaluating(self._sample, every, bounded.bounds)
+        evaluating = Evaluating(self._sample, every, bounded.bounds, released)
         for block in (block for block in every if block.aggregates):
             found = evaluating.block(block)
             asked[block.name] = BlockQuestion(
@@ -203,6 +217,11 @@ class Guarding:
         if rows:
             self._load(rows)
             self.settled(self._problems(asked))
+
+    def correct(self, charge: int, asked: Sequence[BlockQuestion]) -> None:
+        """Compare a charged statement once more, now that the values that it reads are known, and remember it by these."""
+        self.settled(self._problems(asked))
+        remembered.keep_evaluated(self._ledger, {charge: self.written(asked)})
 
     def written(self, asked: Sequence[BlockQuestion]) -> str:
         """Text of a statement as the ledger keeps it."""
@@ -334,36 +353,8 @@ def blocks(guard: Guard) -> bool:
     return guard.mode in ("block", "audit")
 
 
-def people(schema: Schema) -> float:
-    """Number of people, as far as the owner says (rule 38)."""
-    privacy = schema.privacy
-    if privacy.units is not None:
-        return float(privacy.units)
-    declared = [t.population for t in schema.tables if t.population is not None]
-    return float(max(declared)) if declared else float(ASSUMED * schema.guard.k)
-
-
 def _tree(condition: Scalar | None) -> Node | None:
     return condition.tree if condition is not None else None
-
-
-def _identity(bounded: Bounded) -> Hashable:
-    """Equal for statements that ask the same of the same rows, in whatever words."""
-    blocks = [
-        (
-            block.name,
-            block.source.read(),
-            kept_by(block),
-            tuple((k.scalar.tree, k.values) for k in block.keys),
-        )
-        for block in (part.block for part in bounded.blocks)
-    ]
-    aggregates = [
-        (a.name, a.function, a.number, tuple(v.tree for v in a.values), _tree(a.condition))
-        for part in bounded.blocks
-        for a in part.block.aggregates
-    ]
-    return (*blocks, *aggregates, *((bound.name, bound.sql) for bound in bounded.bounds))
 
 
 def _groups(found: Evaluated) -> int:

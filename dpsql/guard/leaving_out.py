@@ -9,6 +9,7 @@ A part that decides about nobody of the sample is taken for one of few unless vo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -19,9 +20,9 @@ from dpsql.expressions.logic import compare, conjunction, is_null, negation
 from dpsql.expressions.scalar import Scalar
 from dpsql.guard import words
 from dpsql.guard.adding import is_nothing_zero
-from dpsql.guard.evaluating import Change, Evaluated, Evaluating
-from dpsql.guard.lists import NULL_TESTS, keeps_whole_groups
-from dpsql.guard.parts import MOST, Part, boolean_parts, number_parts
+from dpsql.guard.evaluating import Evaluated, Evaluating
+from dpsql.guard.lists import NULL_TESTS, is_shown_by, keeps_whole_groups
+from dpsql.guard.parts import MOST, Change, Part, boolean_parts, number_parts
 from dpsql.guard.void import Proofs
 from dpsql.plan.resolved import Block
 
@@ -68,6 +69,7 @@ def check(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy
         or _of_parts(evaluating, block, parts, found.whole, policy)
         or _of_numbers(evaluating, block, policy)
         or _of_lost(evaluating, block, policy)
+        or _of_looked_up(evaluating, block, found, policy)
     )
 
 
@@ -102,7 +104,8 @@ def is_of_whole_groups(blocks: Iterable[Block]) -> bool:
 
 
 def _is_computed(argument: Scalar, proofs: Proofs) -> bool:
-    return not argument.is_column and not proofs.is_constant(argument)
+    """True if a value is no column of people's rows: a column of rows that the statement wrote down has no origin."""
+    return not (argument.is_column and argument.origin) and not proofs.is_constant(argument)
 
 
 def _of_many(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy) -> Block:
@@ -125,6 +128,7 @@ def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: in
             and not _is_unknown(part, evaluating)
             and policy.is_few(int(whole * _listed(part)))
             and not keeps_whole_groups(part, block)
+            and not evaluating.lists.is_cut(part)
             and not (change.units == 0 and proofs.is_void(part, change.value))
         )
 
@@ -193,6 +197,34 @@ def _of_lost(evaluating: Evaluating, block: Block, policy: Policy) -> Error | No
     return None
 
 
+def _of_looked_up(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy) -> Error | None:
+    """A table of rows that the statement wrote down, which leaves out a few, or gives a few another value than the rest.
+
+    Why  `JOIN (VALUES ...)` is a list of IN, and a column of it a CASE, without a condition of their own. Where several columns are
+         compared, or one of many values, nobody of the sample may have just what is left out. Rows that no constant chooses are the
+         owner's: they are looked at for those who are left out as the sample sees it
+    """
+    seen = (*block.expressions, *(column.scalar for column in block.source.columns))
+    leaves = {leaf.tree: leaf for expression in seen for leaf in expression.leaves()}
+    for join, compared, is_chosen in evaluating.lists.looked_up(block):
+        known = [leaves[column] for column in compared if column in leaves]
+        is_listed = len(compared) == len(known) and math.prod(map(_many_values, known)) <= MOST_VALUES
+        is_seen = is_listed or not is_chosen
+        few = [evaluating.unmatched(block, join)] if join.kind != "LEFT" else []
+        few += [
+            found.met[a.condition.tree if a.condition is not None else None] - found.valued[a.name][0]
+            for a in block.aggregates
+            if a.argument is not None and is_shown_by(a.argument, join)
+        ]
+        if is_chosen and (len(compared) > 1 or not is_listed):
+            few += [evaluating.fewest(block, key.scalar) for key in block.keys if is_shown_by(key.scalar, join)]
+        units = next((units for units in few if policy.is_few(units) and (units or not is_seen)), None)
+        if units is not None:
+            text = " and ".join(sorted(words.said(one, block.source) for one in known))
+            return _refused(f"what is looked up by {text or 'a join'}", policy.people(units), policy)
+    return None
+
+
 def _is_one(number: Scalar) -> bool:
     """True if there is one value for everybody, as declared; or a CASE, whose conditions are looked at."""
     span = hull(number.domain)
@@ -202,10 +234,13 @@ def _is_one(number: Scalar) -> bool:
 def _has_few_values(number: Scalar) -> bool:
     """True if a number is of one column of so few values that some sample unit has each."""
     columns = {leaf.tree: leaf for leaf in number.leaves()}
-    column = next(iter(columns.values()))
+    return len(columns) == 1 and _many_values(next(iter(columns.values()))) <= MOST_VALUES
+
+
+def _many_values(column: Scalar) -> float:
+    """Number of declared values of a column."""
     listed = integers(column.domain) if column.integral else column.domain
-    known = isinstance(listed, Categories) and len(listed.values) <= MOST_VALUES
-    return len(columns) == 1 and known and bool(column.origin)
+    return len(listed.values) if isinstance(listed, Categories) and column.origin else math.inf
 
 
 def _of_few_zeros(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy) -> Error | None:

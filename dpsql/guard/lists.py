@@ -71,7 +71,9 @@ class Lists:
         """
         source = block.source.read()
         named = {t.alias or t.name: t.name for t in walk(source) if isinstance(t, Table)}
-        if not any(map(self._selected, {t.name for root in _roots(block) for t in walk(root) if isinstance(t, Table)})):
+        if not any(
+            map(self.selected_in, {t.name for root in _roots(block) for t in walk(root) if isinstance(t, Table)})
+        ):
             return set()
         read = set(_keeping(source))
         for whole in (*block.source.predicates, *(key.scalar for key in block.keys), *asked):
@@ -79,14 +81,28 @@ class Lists:
                 read |= {node.name} if isinstance(node, Table) else set()
                 read |= {named.get(node.relation, "")} if isinstance(node, Column) else set()
         own = {key.scalar.origin for key in block.keys if key.scalar.is_column}
-        return {origin for table in read for origin in self._selected(table)} - own
+        return {origin for table in read for origin in self.selected_in(table)} - own
 
-    def _selected(self, table: str) -> set[str]:
+    def selected_in(self, table: str) -> set[str]:
         block, bound = self._blocks.get(table), self._bounds.get(table)
         if block is not None:
             selected = [key.scalar for i, key in enumerate(block.keys) if block.is_selected(i)]
             return {key.origin or printed(key.tree) for key in selected}
-        return {origin for read in (bound.reads if bound is not None else ()) for origin in self._selected(read)}
+        return {origin for read in (bound.reads if bound is not None else ()) for origin in self.selected_in(read)}
+
+    def looked_up(self, block: Block) -> Iterator[tuple[Join, set[Node], bool]]:
+        """The joins with tables that the statement itself made, each with the columns that it compares with them, and whether constants
+        choose their rows."""
+        for join in (node for node in walk(block.source.read()) if isinstance(node, Join)):
+            bound = self._bounds.get(join.right.name) if isinstance(join.right, Table) else None
+            if bound is not None and not bound.reads:
+                compared = (c for on in join.on for c in walk(on) if isinstance(c, Column))
+                yield join, {column for column in compared if column.relation != _alias(join)}, bound.chooses
+
+    def is_cut(self, part: Scalar) -> bool:
+        """True if a part compares with a value that cuts people into parts of equal size, which leaves out as many."""
+        named = {t.name for t in walk(part.tree) if isinstance(t, Table)} & self._bounds.keys()
+        return any(self._bounds[name].cuts for name in named)
 
     def asks_for_rest(self, block: Block) -> bool:
         """True if a block may be about who is in none of the groups of a list: they are few, and no sample unit is one of them."""
@@ -124,6 +140,15 @@ class Lists:
         if bound is None or bound.public or bound.chooses or not bound.reads:
             return {""}
         return {origin for read in bound.reads for origin in self._grouped(read)}
+
+
+def is_shown_by(value: Scalar, join: Join) -> bool:
+    """True if a value is a column of the table that is joined last."""
+    return isinstance(value.tree, Column) and value.tree.relation == _alias(join)
+
+
+def _alias(join: Join) -> str:
+    return join.right.alias or join.right.name if isinstance(join.right, Table) else ""
 
 
 def _roots(block: Block) -> list[Node]:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from dpsql.accounting import remembered
 from dpsql.accounting.entries import GuardEntry as Row
 from dpsql.accounting.ledger import Ledger
@@ -79,12 +81,11 @@ class Memory:
         if held is None:
             held = self._read(charge)
             self._bytes += sum(keys.nbytes for keys in held)
-        if place >= len(held):
-            raise self._ledger.store.damaged()
         self._held[charge] = held
         while self._bytes > MOST_BYTES and len(self._held) > 1:
             self._bytes -= sum(keys.nbytes for keys in self._held.popitem(last=False)[1])
-        return held[place]
+        # of a record that was corrected since it was loaded, a cell may be gone
+        return held[place] if place < len(held) else np.zeros(0, dtype=np.uint32)
 
     def _read(self, charge: int) -> list[Keys]:
         """The keys of a charge's cells; evaluated anew where others have written theirs, of other sample units, since it was loaded."""

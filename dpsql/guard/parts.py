@@ -44,6 +44,34 @@ class Part:
         return isinstance(other, Part) and self.tree == other.tree
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Number of sample units that a part decides about.
+
+    value  what it was set to
+    units  [sample units] whose rows then differ; at the first look only some of them
+    """
+
+    part: Part
+    value: bool
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """A number part.
+
+    other  [sample units] with another value than most rows that have one
+    units  [sample units] with a row
+    most   [sample units] with the value of most rows
+    """
+
+    part: Part
+    other: int
+    units: int
+    most: int
+
+
 def boolean_parts(block: Block) -> list[Part]:
     """Each once, in the order of the statement."""
     return [Part(s) for s in _distinct(_booleans(block))]

@@ -1,4 +1,4 @@
-"""Record of the people that a statement was about, in the ledger: text that holds nothing of the data.
+"""A bounded statement with whom it asks about, and the record of these in the ledger: text that holds nothing of the data.
 
 A first line of JSON says what is compared at once: of the cells their marks, compressed, since most of small ones is empty. Then come
 the keys of all cells, which are read where one is close. A statement whose record is of an earlier version is evaluated anew from its
@@ -10,19 +10,42 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, groupby, repeat
 from typing import Any
 
 import numpy as np
 
+from dpsql.core.errors import Error
 from dpsql.guard.cells import HASH_BITS, MARK, Cells, Fine, Keys, Marks
 from dpsql.guard.history import BlockQuestion
+from dpsql.plan.releases import Bounded, SmallCell
 
 VERSION = 7
 """Of what is written."""
 Load = Callable[[int], Keys]
 """The keys of a cell, by its place in the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A bounded statement with whom it asks about.
+
+    asked     by block; none where the guard is off
+    small     by block, the aggregates that are in some group about fewer people than the owner lets be shown
+    findings  what R1, R3a and R5 say against it
+    """
+
+    bounded: Bounded
+    asked: Mapping[str, BlockQuestion] = field(default_factory=dict)
+    small: Mapping[str, tuple[SmallCell, ...]] = field(default_factory=dict)
+    findings: tuple[Error, ...] = ()
+
+
+def outputs(small: Iterable[SmallCell]) -> set[str]:
+    """The aggregates that some cells hide."""
+    return {name for one in small for name in one.outputs}
 
 
 def written(asked: Sequence[BlockQuestion], identity: str) -> str:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dpsql.core.cancellation import check
 from dpsql.core.wording import listed as in_words
-from dpsql.engines.duckdb.loading import load
+from dpsql.engines.duckdb.loading import load, load_beside
 from dpsql.engines.duckdb.locked import connect, lock, one_select, run
 from dpsql.engines.writing import name
 from dpsql.expressions.buckets import MACRO
@@ -144,6 +144,11 @@ class SampleUnits(Walled):
 
         with self._turn:
             self._walled(kept, 106)
+
+    def hold(self, table: PublicTable) -> None:
+        """Keep a released table as it is, in place of any of that name."""
+        with self._turn:
+            self._walled(lambda: load_beside(self._connection, table), 106)
 
     def _over(self, query: str, constants: Constants, tables: Iterable[str]) -> str:
         """A query with the sample tables that it reads, of which it sees the columns that it names."""

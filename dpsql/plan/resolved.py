@@ -93,6 +93,7 @@ class InputTable:
     unique   sets of column positions that no two rows may agree in: people's rows are joined by them
     shows    for each column the table's column that it shows unchanged, or None; () where nothing is known
     chooses  whether constants may choose among its rows
+    cuts     whether its values cut people into parts of about equal size, whatever they are ordered by
     """
 
     name: str
@@ -104,6 +105,7 @@ class InputTable:
     unique: frozenset[frozenset[int]] = frozenset()
     shows: tuple[tuple[str, str] | None, ...] = ()
     chooses: bool = True
+    cuts: bool = False
 
     def repeats(self, table: PublicTable) -> bool:
         """True if rows agree where they must not; what the engine takes for equal counts as equal."""

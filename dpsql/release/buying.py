@@ -23,8 +23,9 @@ from dpsql.core.errors import Error, error
 from dpsql.core.loss import NO_LOSS, PrivacyLoss
 from dpsql.dataset.opening import Dataset
 from dpsql.engines.base import ExactTable, RaisedError, Sieve
-from dpsql.guard.guarding import Guarding, Judged
+from dpsql.guard.guarding import Guarding
 from dpsql.guard.history import BlockQuestion
+from dpsql.guard.record import Judged
 from dpsql.mechanisms.source import NoiseSource
 from dpsql.plan.charges import Receipt
 from dpsql.plan.compiled import Compiled, CompiledRelease, Verified
@@ -38,6 +39,7 @@ from dpsql.schema.model import Analyst
 
 Sums = tuple[ExactTable | None, list[ExactTable], list[ExactTable]]
 """Of the measures, the histograms and the matchings of a release."""
+CHARGED = "; what was charged stays charged"
 PAUSE_SECONDS = 0.01
 """Between two looks for an answer that somebody else is working out."""
 
@@ -62,6 +64,10 @@ class Bought:
     staged: Staged
     receipt: Receipt
     notes: tuple[str, ...] = ()
+
+
+def _findings(held: Held, judged: Judged) -> list[Error]:
+    return [one for one in judged.findings if not (held.is_off_cubes and one.code == "DPSQL-602")]
 
 
 class Patience:
@@ -124,20 +130,21 @@ class Buying:
         Raises 50x where it does not fit the budget, 60x where the guard refuses, 7xx from the charge on
         """
         with cancellation.current().planning():
-            findings = [one for one in judged.findings if not (held.is_off_cubes and one.code == "DPSQL-602")]
-            warned = self._guarding.settled(findings)
-            asked = self._guarding.asked(judged.asked, [one.part.release for one in held.missing])
+            self._guarding.settled(_findings(held, judged))
+            staged.bind_public()
+            judged = self._with_released(held, judged, staged)
+            warned = self._guarding.settled(_findings(held, judged))
+            asked = self._questions(held, judged)
             narrow = self._guarding.asked(judged.asked, held.narrow)
             compared = self._guarding.compare([*asked, *narrow]) if not warned else ()
         notes = (*map(str, warned), *held.notes, *map(str, compared))
-        staged.bind_public()
         if not held.missing:
             return Bought(held, staged, self.receipt(NO_LOSS), notes)
         with cancellation.current().planning():
             guarded = self._ledger.guarded
             for one in held.missing:
                 self._texts.check(one.part, held.plan.bounds, everywhere=guarded)
-        receipt = self._paid(held, staged, fresh, asked, key)
+        receipt = self._paid(held, staged, fresh, judged, key)
         return Bought(held, staged, receipt, notes) if receipt is not None else None
 
     def require_fits(self, plans: Sequence[Compiled]) -> None:
@@ -150,18 +157,25 @@ class Buying:
         """True if somebody works out one of the missing releases."""
         return self._ledger.is_claimed([one.fingerprint for one in held.missing])
 
-    def _paid(
-        self, held: Held, staged: Staged, fresh: bool, asked: Sequence[BlockQuestion], key: str
-    ) -> Receipt | None:
+    def _with_released(self, held: Held, judged: Judged, staged: Staged) -> Judged:
+        """Whom what is missing asks about, by the released values that it reads, as far as these are known."""
+        read = dict.fromkeys(name for one in held.missing for name in one.part.bounds)
+        return self._guarding.with_released(judged, staged.released(read))
+
+    def _questions(self, held: Held, judged: Judged) -> Sequence[BlockQuestion]:
+        return self._guarding.asked(judged.asked, [one.part.release for one in held.missing])
+
+    def _paid(self, held: Held, staged: Staged, fresh: bool, judged: Judged, key: str) -> Receipt | None:
         """Charge what is missing and run it; None where somebody else works one of them out: nothing was charged."""
         holder = claims.new_holder()
         with claims.released(holder):
             try:
-                receipt = self._charged(held, holder, fresh, asked, key)
+                receipt = self._charged(held, holder, fresh, self._questions(held, judged), key)
                 if receipt is not None:
                     staged.charged = True
                     with failing.counted(self._ledger, receipt.id, self._analyst):
                         for one in held.missing:
+                            self._look_again(one, receipt, staged, held, judged)
                             staged.add(one.name, self._run(one, receipt, staged, held, fresh))
                 return receipt
             except BaseException:
@@ -224,6 +238,27 @@ class Buying:
         return replace(self._left[1], loss=loss)
 
     # --- below the charge ---------------------------------------------------------------------------------------------
+
+    def _look_again(self, one: Missing, receipt: Receipt, staged: Staged, held: Held, judged: Judged) -> None:
+        """Raise what the guard says against a release by values that were released a moment ago, before it reaches the engine.
+
+        Why  what is asked of people by a value may be decided by nothing but that value. It is released: the decision is of public
+             values, as one before the charge is
+        """
+        known = staged.released(one.part.bounds)
+        for name in one.part.bounds:
+            staged.bound(name)
+        if receipt.id is None or len(staged.released(one.part.bounds)) == len(known):
+            return
+        with cancellation.current().planning():
+            found = self._with_released(held, judged, staged)
+            asked = self._questions(held, found)
+            try:
+                self._guarding.settled(_findings(held, found))
+                self._guarding.correct(receipt.id, asked)
+            except Error as problem:
+                problem.message += CHARGED
+                raise
 
     def _run(self, one: Missing, receipt: Receipt, staged: Staged, held: Held, fresh: bool) -> NoisyTable:
         """Exact sums, noise, and the answer stored: in that order."""

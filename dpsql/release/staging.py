@@ -3,7 +3,7 @@ the charge, empty tables that its columns are described by."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import overload
@@ -105,6 +105,13 @@ class Staged:
                 )
             self._tables[name] = table
         return self._tables[name]
+
+    def released(self, names: Iterable[str]) -> dict[str, PublicTable]:
+        """Of some input tables those that are made of releases, as far as these are known."""
+        return {name: self._tables[name] for name in names if name in self._tables and self._is_of_releases(name)}
+
+    def _is_of_releases(self, name: str) -> bool:
+        return name in self._parts or any(map(self._is_of_releases, self._bounds[name].reads))
 
     def lists(self, part: CompiledRelease) -> KeyTables:
         """The input tables that list a release's keys. Raises 304 where they make more groups than the owner allows."""

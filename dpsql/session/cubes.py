@@ -23,7 +23,7 @@ from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
 from dpsql.core.loss import total
 from dpsql.core.wording import counted, listed, number
-from dpsql.guard.guarding import Judged
+from dpsql.guard.record import Judged
 from dpsql.mechanisms.residual import Axes, subsets
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Bounded, Release

@@ -11,7 +11,7 @@ from dpsql.core.errors import Error, error
 from dpsql.core.loss import NO_LOSS
 from dpsql.core.spans import Span
 from dpsql.core.sqltypes import BOOLEAN
-from dpsql.guard.guarding import Judged
+from dpsql.guard.record import Judged
 from dpsql.plan.releases import Bounded
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.model_terms import summed

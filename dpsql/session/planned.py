@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dpsql.accounting.cubes import StoredCube
 from dpsql.core.loss import PrivacyLoss
-from dpsql.guard.guarding import Judged
+from dpsql.guard.record import Judged
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.compiled import Compiled
 from dpsql.planner.parse import Query

@@ -16,7 +16,7 @@ from dpsql.core.loss import EpsilonDelta
 from dpsql.dataset.opening import Dataset, open_dataset
 from dpsql.engines.writing import name
 from dpsql.guard.columns import constants
-from dpsql.guard.guarding import people
+from dpsql.guard.drawing import people
 from dpsql.guard.units import SampleUnits
 from dpsql.planner.measure import Identities
 from dpsql.planner.pricing import accounted

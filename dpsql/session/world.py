@@ -14,7 +14,8 @@ from dpsql.core.errors import error
 from dpsql.core.loss import PrivacyLoss
 from dpsql.dataset.opening import VERSIONS_TABLE, Dataset, sandbox_memory, versions_table
 from dpsql.guard.bought import bought
-from dpsql.guard.guarding import GUARD_TABLE, Guarding, people
+from dpsql.guard.drawing import people
+from dpsql.guard.guarding import GUARD_TABLE, Guarding
 from dpsql.guard.sizes import Bought
 from dpsql.guard.units import SampleUnits
 from dpsql.mechanisms.source import NoiseSource

@@ -15,7 +15,8 @@ from dpsql.answers import recent, standing
 from dpsql.answers.look_up import Stored
 from dpsql.core.errors import Error
 from dpsql.core.loss import EpsilonDelta
-from dpsql.guard.guarding import Guarding, Judged
+from dpsql.guard.guarding import Guarding
+from dpsql.guard.record import Judged
 from dpsql.mechanisms.conversions import pure
 from dpsql.plan.charges import Portion
 from dpsql.plan.compiled import CompiledRelease

@@ -41,6 +41,10 @@ FEW = "(age = 31 AND site = 1 AND city = 'a')"
 LIGHT, LIGHTER = f"{TOTAL} WHERE weight < 81.5", f"{TOTAL} WHERE weight < 81"
 """As declared about four people are in the first alone."""
 
+WRITTEN = (
+    f"(SELECT s, a FROM (VALUES (1), (2), (3)) AS q(s), (VALUES {', '.join(f'({age})' for age in range(10, 91))}) AS r(a) "
+    "WHERE NOT (s = 1 AND a = 31) GROUP BY s, a) AS v"
+)
 LISTED = "(SELECT code FROM patient GROUP BY code)"
 
 
@@ -80,6 +84,16 @@ def groups_are_forgotten(patch: Patch) -> None:
 
 def numbers_are_forgotten(patch: Patch) -> None:
     patch.setattr(leaving_out, "_of_numbers", lambda *told: None)
+
+
+def what_is_released_is_the_samples(patch: Patch) -> None:
+    """Whom a statement asks about is told by what the sample units would release, whatever was."""
+    patch.setattr(Guarding, "with_released", lambda self, judged, tables: judged)
+
+
+def what_is_written_down_leaves_nobody_out(patch: Patch) -> None:
+    """The rows of VALUES choose nobody."""
+    patch.setattr(leaving_out, "_of_looked_up", lambda *told: None)
 
 
 def nothing_is_loaded(patch: Patch) -> None:
@@ -169,6 +183,11 @@ CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (nested_parts_are_forgotten, [f"{TOTAL} WHERE CASE WHEN {FEW} THEN income < 0 ELSE income < 50 END"]),
     (groups_are_forgotten, [f"SELECT {FEW} AS g, COUNT(*) FROM patient GROUP BY g"]),
     (numbers_are_forgotten, ["SELECT SUM(income + GREATEST(0, 1 - ABS(age - 31) - ABS(site - 1))) FROM patient"]),
+    (
+        what_is_released_is_the_samples,
+        [TOTAL, f"{TOTAL} WHERE NOT (site = 1 AND city = 'a' AND ABS(age - 31) <= ({TOTAL}) / 1e2)"],
+    ),
+    (what_is_written_down_leaves_nobody_out, [f"{TOTAL} JOIN {WRITTEN} ON site = v.s AND age = v.a"]),
     (nothing_is_loaded, [LIGHT, LIGHTER]),
     (what_is_packed_hides_the_rest, [LIGHT, LIGHTER]),
     (nothing_is_near, [LIGHT, LIGHTER]),

@@ -19,7 +19,7 @@ from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi.connection import Connection
 from dpsql.dataset.opening import Dataset, open_dataset, sandbox_memory
 from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.guard.guarding import people
+from dpsql.guard.drawing import people
 from dpsql.guard.sizes import Bought
 from dpsql.guard.units import SampleUnits
 from dpsql.mechanisms.source import NoiseSource

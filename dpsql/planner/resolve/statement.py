@@ -26,13 +26,15 @@ from dpsql.planner.resolve.scope import Scope
 from dpsql.planner.walks import copied, every
 from dpsql.relations.per_unit import distinct, holds_unit
 from dpsql.relations.relations import From, Named, Relation, distinct_names
-from dpsql.schema.model import Schema
+from dpsql.schema.model import RESERVED, Schema
 from dpsql.schema.qualifiers import MAIN
 from dpsql.sql.duckdb import quoted
 from dpsql.sql.nodes import Column
 from dpsql.sql.queries import Table
 from dpsql.sql.trees import fingerprint
 
+CUT = f"{RESERVED}q"
+"""Begins the names of the values that NTILE cuts people at; no statement has such a name."""
 MOST_NODES = 10_000
 """Number of syntax nodes that a public query may have more than the statement."""
 MOST_TABLES = 200
@@ -254,7 +256,10 @@ class Statement:
         columns = tuple((f"c{i}", sqltype) for i, (_, sqltype) in enumerate(typed))
         values = {(b.name, a.name) for b in self.blocks for a in b.aggregates}
         shown = shows(query.tree, len(columns))
-        bound = InputTable("", sql, columns, public, own, one_row, query.unique, shown, chooses(query.tree, values))
+        cuts = any(one.name.startswith(CUT) for one in query.tree.find_all(exp.Identifier))
+        bound = InputTable(
+            "", sql, columns, public, own, one_row, query.unique, shown, chooses(query.tree, values), cuts
+        )
         return self.bound(bound, kind), tuple(t for _, t in typed)
 
     def bound(self, asked: InputTable, kind: str) -> str:

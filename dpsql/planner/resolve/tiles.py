@@ -29,7 +29,7 @@ from dpsql.core.spans import span_of
 from dpsql.planner.resolve.correlated import Correlated
 from dpsql.planner.resolve.scalars import scalar
 from dpsql.planner.resolve.scope import Scope
-from dpsql.planner.resolve.statement import Statement
+from dpsql.planner.resolve.statement import CUT, Statement
 from dpsql.planner.resolve.syntax import aliases_of, replaced, where_parts
 from dpsql.planner.resolve.unit_windows import is_within_unit, whole_window, windows_of
 from dpsql.relations.relations import Relation
@@ -118,7 +118,7 @@ def _cuts(node: exp.Window, window: exp.Expression, written: exp.Select) -> tupl
     """The names of the values that the parts are cut at, and the query for them."""
     parts, (ordered,) = _number(node), window.args["order"].expressions
     shares = [(parts - part if ordered.args.get("desc") else part) for part in range(1, parts)]
-    names = [f"{RESERVED}q{share}" for share in shares]
+    names = [f"{CUT}{share}" for share in shares]
     cuts = exp.Select(
         expressions=[_quantile(ordered.this, share, parts, n) for share, n in zip(shares, names, strict=True)]
     )

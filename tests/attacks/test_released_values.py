@@ -1,0 +1,113 @@
+"""A20, trackers: the values that a statement reads of its own subqueries, and of rows that it writes down, set no few apart either.
+
+The sample units have other totals than the people, so a condition on a total may be about many of those and about one of these. Asked
+without noise, at a price at which every difference can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dpsql.core.errors import Error
+from dpsql.guard.guarding import Guarding
+from dpsql.session.session import Session
+from tests.support.tracking import data_under
+
+TOTAL = "SELECT COUNT(*) FROM patients"
+MISSING = f"(1629 - ({TOTAL}))"
+"""Nobody, of the 1,629 people; as declared there are 29 fewer."""
+NEAR = f"sex = 'female' AND ABS(age - 62) <= {MISSING} / 2e0 AND ABS(school_years - 15) <= {MISSING} / 4e0"
+"""One woman, of these people."""
+WEIGHT = "SELECT AVG(weight_1971_kg) FROM patients"
+SHOWN = (
+    "JOIN (SELECT c, MAX(n) AS n FROM (VALUES ('female', 'F'), ('male', 'M')) AS q(c, n) GROUP BY c) AS v ON sex = v.c"
+)
+PAIRS = ", ".join(
+    f"('{sex}', {marital}, '{sex[0]}')" for sex in ("female", "male") for marital in (1, 2, 3, 4, 5, 6, 8)
+)
+BOTH = f"JOIN (SELECT c, d, MAX(n) AS n FROM (VALUES {PAIRS}) AS q(c, d, n) GROUP BY c, d) AS v ON sex = v.c AND marital = v.d"
+ONE = "(SELECT a, s, e FROM (VALUES (62, 'female', 15)) AS q(a, s, e) GROUP BY a, s, e) AS v"
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    with data_under("nhefs", "block").without_noise() as found:
+        yield found
+
+
+def refused(session: Session, sql: str) -> str:
+    with pytest.raises(Error) as raised:
+        session.execute(sql)
+    assert raised.value.code == "DPSQL-602"
+    return raised.value.message
+
+
+def charges(session: Session) -> int:
+    rows = session.execute("SELECT COUNT(*) FROM dpsql.ledger").rows
+    return int(str(next(iter(rows))[0]))
+
+
+@pytest.mark.parametrize("condition", [NEAR, f"NOT ({NEAR})"])
+def test_what_reads_a_stored_value_is_refused_before_it_is_charged(session: Session, condition: str) -> None:
+    session.execute(TOTAL)
+    before = charges(session)
+    assert "charged" not in refused(session, f"SELECT SUM(weight_1971_kg) FROM patients WHERE {condition}")
+    assert charges(session) == before == 1
+
+
+@pytest.mark.parametrize("condition", [NEAR, f"NOT ({NEAR})"])
+def test_what_reads_a_new_value_is_refused_before_it_reaches_the_engine(
+    session: Session, condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    engine = session._world.dataset.engine
+    known = engine.exact
+    monkeypatch.setattr(engine, "exact", lambda sql, *more: asked.append(sql) or known(sql, *more))
+    sql = f"SELECT SUM(weight_1971_kg) FROM patients WHERE {condition}"
+    assert refused(session, sql).endswith("; what was charged stays charged")
+    assert (len(asked), charges(session)) == (1, 1)
+    assert "charged" not in refused(session, sql)
+
+
+def test_a_statement_is_remembered_by_the_values_that_it_read(session: Session) -> None:
+    (average,) = next(iter(session.execute(WEIGHT).rows))
+    near = float(str(average)) + 0.05
+    beside = f"SELECT COUNT(*) FROM patients WHERE weight_1971_kg > {near:.4f}"
+    for fresh in ("", "/* dpsql: fresh */ "):
+        with data_under("nhefs", "block").without_noise() as alone:
+            alone.execute(f"{fresh}SELECT COUNT(*), AVG(age) FROM patients WHERE weight_1971_kg > ({WEIGHT})")
+            alone.execute("SELECT COUNT(*) FROM patients WHERE weight_1971_kg > 115")
+            refused(alone, beside)
+
+
+def test_by_the_sample_alone_it_is_answered(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests above fail without the rule."""
+    monkeypatch.setattr(Guarding, "with_released", lambda self, judged, tables: judged)
+    session.execute(TOTAL)
+    assert session.execute(f"SELECT COUNT(*) FROM patients WHERE {NEAR}").rows[0] == (1,)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT COUNT(*), AVG(age) FROM patients WHERE weight_1971_kg > ({WEIGHT})",
+        "SELECT COUNT(*) FROM patients WHERE age BETWEEN (SELECT AVG(age) - STDDEV(age) FROM patients) "
+        "AND (SELECT AVG(age) + STDDEV(age) FROM patients)",
+        "WITH t AS (SELECT sex, AVG(age) AS a FROM patients GROUP BY sex) "
+        "SELECT COUNT(*) FROM patients p JOIN t ON t.sex = p.sex WHERE p.age > t.a",
+        "SELECT h, COUNT(*) FROM (SELECT NTILE(10) OVER (ORDER BY cigarettes_per_day) AS h FROM patients) GROUP BY h",
+        "SELECT COUNT(*) FROM patients WHERE marital IN (SELECT marital FROM patients GROUP BY marital HAVING COUNT(*) > 100)",
+        f"SELECT v.n, COUNT(*), AVG(age) FROM patients {SHOWN} GROUP BY v.n",
+        f"SELECT v.n, COUNT(v.n), AVG(age) FROM patients LEFT {SHOWN} GROUP BY v.n",
+        f"SELECT v.n, COUNT(*), AVG(age) FROM patients {BOTH} GROUP BY v.n",
+    ],
+)
+def test_who_asks_for_many_is_answered(session: Session, sql: str) -> None:
+    assert session.execute(sql).rows
+
+
+def test_a_column_of_written_rows_is_shown_where_it_is_of_many(session: Session) -> None:
+    sql = f"SELECT COUNT(v.a) FROM patients LEFT JOIN {ONE} ON age = v.a AND sex = v.s AND school_years = v.e"
+    assert list(session.execute(sql).rows) == [(None,)]
