@@ -104,7 +104,7 @@ class Proofs:
         if whole.function == "case":
             size = len(args) // 2 * 2
             if any(_holds(c, part) for c in args[:size:2]):
-                reached = self._reached(whole, None, _column(part), known=True)
+                reached = self._reached(whole, None, known=True)
                 chosen = Case(tuple((c.tree, Number(i)) for i, c in enumerate(reached)), None)
                 if not reached or not self._is_set_alike(chosen, reached, part, value, known=True):
                     return False
@@ -124,7 +124,7 @@ class Proofs:
             and not column.nullable
         ):
             return not value
-        return self._is_alike(condition.tree, Literal(value, BOOLEAN), [condition], known, None, column)
+        return self._is_alike(condition.tree, Literal(value, BOOLEAN), [condition], known, None)
 
     def _is_set_alike(
         self, tree: Node, conditions: Sequence[Scalar], part: Scalar, value: bool, *, known: bool = False
@@ -132,23 +132,17 @@ class Proofs:
         """True if what is made of conditions on one column is the same with a part of them that is always `value`."""
         other = set_to(tree, Part(part), value)
         is_seen = other != tree or not any(_holds(c, part) for c in conditions)
-        return is_seen and self._is_alike(tree, other, conditions, known, part, _column(part))
+        return is_seen and self._is_alike(tree, other, conditions, known, part)
 
-    def _is_alike(
-        self,
-        one: Node,
-        other: Node,
-        conditions: Sequence[Scalar],
-        known: bool,
-        part: Scalar | None,
-        column: Scalar | None,
-    ) -> bool:
+    def _is_alike(self, one: Node, other: Node, conditions: Sequence[Scalar], known: bool, part: Scalar | None) -> bool:
         """True if two trees over conditions on one column, or over these with a part set, are alike at its values.
 
-        column  with its bounds where the part stands: those of what is asked of the rows may be narrowed by it
+        Why  what is computed of the rows may have narrower bounds, of the conditions that keep these: it is asked only where the very
+             same rows are kept with the part set
         """
+        column = _column(conditions[0])
         if column is None or not all(
-            _is_on(c, column) and self._is_read(c, part, column) and not tables(c.tree) for c in conditions
+            _is_on(c, column) and self._is_read(c, part) and not tables(c.tree) for c in conditions
         ):
             return False
         try:
@@ -158,9 +152,9 @@ class Proofs:
             return False
         return rows is not None and not _differ(one, other, rows, self._counts)
 
-    def _is_read(self, scalar: Scalar, part: Scalar | None, column: Scalar | None) -> bool:
+    def _is_read(self, scalar: Scalar, part: Scalar | None) -> bool:
         """True if a condition on one column, with a part set or without, changes at constants alone, or between days or months."""
-        args, is_read = scalar.args, partial(self._is_read, part=part, column=column)
+        args, is_read = scalar.args, partial(self._is_read, part=part)
         if scalar.is_literal or scalar.is_column:
             return True
         match scalar.function:
@@ -175,7 +169,7 @@ class Proofs:
                 kinds = {args[0].sqltype, scalar.sqltype}
                 return kinds == {DATE, TIMESTAMP} and (args[0].is_column or args[0].is_literal)
             case "case" if not scalar.sqltype.is_boolean:
-                reached = len(self._reached(scalar, part, column))
+                reached = len(self._reached(scalar, part))
                 # what a branch gives is read too, of those that somebody takes
                 given = args[1 : 2 * reached : 2] if reached < len(args) // 2 else args
                 return reached > 0 and all(map(is_read, given))
@@ -186,18 +180,16 @@ class Proofs:
                 return all(is_read(arg) and (arg.is_literal or not arg.sqltype.is_boolean) for arg in args)
         return False
 
-    def _reached(
-        self, case: Scalar, part: Scalar | None, column: Scalar | None, *, known: bool = False
-    ) -> Sequence[Scalar]:
+    def _reached(self, case: Scalar, part: Scalar | None, *, known: bool = False) -> Sequence[Scalar]:
         """The conditions of a CASE, up to those of which one is always true, whatever is set; none where another is not read."""
         conditions = case.args[: len(case.args) // 2 * 2 : 2]
-        read = list(takewhile(partial(self._is_read, part=part, column=column), conditions))
+        read = list(takewhile(partial(self._is_read, part=part), conditions))
         if not read or len(read) == len(conditions):
             return read
         if part is not None and any(_holds(c, part) for c in read):
             return ()
         met = Chain("OR", tuple(c.tree for c in read)) if len(read) > 1 else read[0].tree
-        return read if self._is_alike(met, TRUE, read, known, None, column) else ()
+        return read if self._is_alike(met, TRUE, read, known, None) else ()
 
     # --- by the rows of public tables ---------------------------------------------------------------------------------
 

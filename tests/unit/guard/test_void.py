@@ -63,6 +63,15 @@ def test_a_cut_that_leaves_out_a_few_is_refused(band: str, condition: str, sessi
         session.execute(f"SELECT COUNT(*) FROM (SELECT {band} AS band FROM patient) AS banded WHERE {condition}")
 
 
+def test_what_is_computed_of_the_rows_that_are_kept_is_read_within_their_bounds(session: Session) -> None:
+    """The second condition implies the first, so nobody is kept by it alone, and of those who are kept the CASE is one."""
+    early, year = "born < DATE '1995-06-01'", "EXTRACT(YEAR FROM born) < 1995"
+    sql = f"SELECT COUNT(*), COUNT(CASE WHEN {early} THEN 1 END) FROM patient WHERE {early}"
+    assert len(session.execute(f"{sql} AND {year}").rows) == 1
+    with pytest.raises(Error, match="rule R3"):
+        session.execute(f"{sql} AND born <> DATE '1993-05-02'")
+
+
 @pytest.mark.parametrize(
     "end", ["DATE_TRUNC('year', DATE '2000-06-06')", "DATE '1999-12-31' + INTERVAL 1 DAY", "CAST('2000-01-01' AS DATE)"]
 )
