@@ -1,8 +1,8 @@
 """A bounded statement with whom it asks about, and the record of these in the ledger: text that holds nothing of the data.
 
 A first line of JSON says what is compared at once: of the cells their marks, compressed, since most of small ones is empty. Then come
-the keys of all cells, which are read where one is close. A statement whose record is of an earlier version is evaluated anew from its
-text, where it can be; versions 1 and 2 held regions.
+the keys of all cells that differ, which are read where one is close: COUNT(*) and AVG of a value that everybody has hold the same keys.
+A statement whose record is of an earlier version is evaluated anew from its text, where it can be; versions 1 and 2 held regions.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from dpsql.guard.cells import HASH_BITS, MARK, Cells, Fine, Keys, Marks
 from dpsql.guard.history import BlockQuestion
 from dpsql.plan.releases import Bounded, SmallCell
 
-VERSION = 7
+VERSION = 8
 """Of what is written."""
+_BEFORE = 7
+"""The version before, which is read too: it has the keys of every cell, equal or not."""
 Load = Callable[[int], Keys]
 """The keys of a cell, by its place in the record."""
 
@@ -54,9 +56,10 @@ def written(asked: Sequence[BlockQuestion], identity: str) -> str:
     identity  of the sample units that the cells are of
     """
     body = [[one.spread, one.people, one.groups, one.about, _runs(one.cells)] for one in asked]
-    marks = _deflated(b"".join(one.cells.marks.tobytes() for one in asked))
-    head = {"version": VERSION, "sample": identity, "asked": body, "marks": marks}
-    cells = [one.cells.load(place) for one in asked for place in range(len(one.cells))]
+    marks = np.concatenate([np.zeros(0, dtype=MARK), *(one.cells.marks for one in asked)])
+    head = {"version": VERSION, "sample": identity, "asked": body, "marks": _deflated(marks.tobytes())}
+    every = [(one.cells, place) for one in asked for place in range(len(one.cells))]
+    cells = [found.load(place) for found, place in (every[i] for i in _different(marks).values())]
     keys = _packed(np.concatenate([np.zeros(0, dtype=np.uint32), *cells]))
     return f"{json.dumps(head, separators=(',', ':'))}\n{keys}"
 
@@ -91,11 +94,26 @@ def is_of(text: str, identity: str) -> bool:
 
 def keys(text: str) -> list[Keys]:
     """The keys of every cell of a record. Raises as `read`."""
-    ends = np.cumsum(_marks(_head(text))["size"].astype(np.int64))
+    head = _head(text)
+    marks = _marks(head)
+    if head["version"] == _BEFORE:
+        marks = marks.copy()
+        marks["digest"] = np.arange(len(marks))
+    different = _different(marks)
+    ends = np.cumsum(marks["size"][list(different.values())].astype(np.int64))
     found = _unpacked(text.partition("\n")[2])
     if len(found) != (ends[-1] if len(ends) else 0):
         raise ValueError("cells without keys")
-    return np.split(found, ends)[:-1]
+    held = dict(zip(different, np.split(found, ends)[:-1], strict=True))
+    return [held[digest] for digest in marks["digest"].tolist()]
+
+
+def _different(marks: Marks) -> dict[int, int]:
+    """The digests of cells, each once, with the place where it first comes."""
+    first: dict[int, int] = {}
+    for place, digest in enumerate(marks["digest"].tolist()):
+        first.setdefault(digest, place)
+    return first
 
 
 def _runs(cells: Cells) -> list[tuple[str, Fine, int]]:
@@ -112,7 +130,7 @@ def _head(text: str) -> Any:
 
 
 def _is_of(head: Any, identity: str) -> bool:
-    return isinstance(head, dict) and head["version"] == VERSION and bool(head["sample"] == identity)
+    return isinstance(head, dict) and head["version"] in (_BEFORE, VERSION) and bool(head["sample"] == identity)
 
 
 def _marks(head: Any) -> Marks:

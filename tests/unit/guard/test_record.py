@@ -77,9 +77,9 @@ def test_an_earlier_version_is_evaluated_anew(text: str, spread: float) -> None:
         "{}",
         "[]",
         '{"version": 5}',
-        '{"version": 7, "sample": "units", "marks": "", "asked": [[1]]}',
-        '{"version": 7, "sample": "units", "marks": "eNoDAAAAAAE=", "asked": [[1, 1, 1, "", [["adds", [], 9], ["adds", [], -9]]]]}',
-        '{"version": 7, "sample": "units", "marks": "AAAA", "asked": [[1, 1, 1, "", [["adds", [], 1]]]]}',
+        '{"version": 8, "sample": "units", "marks": "", "asked": [[1]]}',
+        '{"version": 8, "sample": "units", "marks": "eNoDAAAAAAE=", "asked": [[1, 1, 1, "", [["adds", [], 9], ["adds", [], -9]]]]}',
+        '{"version": 8, "sample": "units", "marks": "AAAA", "asked": [[1, 1, 1, "", [["adds", [], 1]]]]}',
         "17",
     ],
 )
@@ -91,7 +91,7 @@ def test_what_is_none_of_ours_is_told(text: str) -> None:
 @pytest.mark.parametrize("line", ["x", "AAAA", "\u00e9"])
 def test_keys_that_are_none_are_told(line: str) -> None:
     with pytest.raises(ValueError):
-        record.keys('{"version": 7, "marks": "eNoDAAAAAAE="}\n' + line)
+        record.keys('{"version": 8, "marks": "eNoDAAAAAAE="}\n' + line)
 
 
 def test_cells_without_keys_are_told() -> None:
@@ -112,6 +112,27 @@ def test_a_total_is_short() -> None:
         for k in (everybody, half)
     ]
     assert sizes[0] < 1_200 and sizes[1] < 6_000, sizes
+
+
+def test_the_keys_of_equal_cells_are_written_once() -> None:
+    keys = np.sort(np.random.default_rng(1).choice(2**26, 10_000, replace=False)).astype(np.uint32)
+    other = keys[:-1]
+    once = record.written([BlockQuestion(cells([("adds", keys), ("adds", other)]), 1.0, 1)], "units")
+    several = [("adds", keys), ("adds", other), ("adds", keys.copy()), ("max of x", other.copy())]
+    asked = [BlockQuestion(cells(several), 1.0, 1), BlockQuestion(cells(several[1:3]), 1.0, 1)]
+    text = record.written(asked, "units")
+    assert text.partition("\n")[2] == once.partition("\n")[2]
+    assert [len(found) for found in record.keys(text)] == [10_000, 9_999, 10_000, 9_999, 9_999, 10_000]
+
+
+def test_the_version_before_has_the_keys_of_every_cell() -> None:
+    one, other = (np.arange(n, dtype=np.uint32) << np.uint32(HASH_BITS) for n in (9, 7))
+    asked = [BlockQuestion(cells([("adds", one), ("adds", other), ("max of x", one.copy())]), 1.0, 1)]
+    head = record.written(asked, "units").partition("\n")[0].replace('"version":8', '"version":7')
+    every = record.written([BlockQuestion(cells([("adds", np.concatenate([one, other, one]))]), 1.0, 1)], "units")
+    text = f"{head}\n{every.partition(chr(10))[2]}"
+    assert record.is_of(text, "units")
+    assert [found.tolist() for found in record.keys(text)] == [one.tolist(), other.tolist(), one.tolist()]
 
 
 def test_many_small_cells_are_short() -> None:
