@@ -8,7 +8,7 @@ What is computed from released columns has its interval from the latter.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, time
 from fractions import Fraction
 from itertools import pairwise
@@ -26,7 +26,7 @@ from dpsql.expressions.temporal import moment_of
 from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.mechanisms.weighted import gaussian_quantiles
 from dpsql.plan.releases import Output, Release
-from dpsql.plan.suppressing import LEVEL, counts
+from dpsql.plan.suppressing import LEVEL, counts, level_of_each
 from dpsql.plan.tables import ROW_NUMBER, NoisyTable, PublicTable, end_column, intervals_table, redrawn_table
 
 MOST_ROWS = 200_000
@@ -65,6 +65,19 @@ def estimate(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict
         intervals[read.name] = found.intervals
     data.append(Column(np.arange(noisy.groups)))
     return Estimated(PublicTable(asked.name, _columns(asked, key_types), tuple(data)), intervals)
+
+
+def with_bars(
+    asked: Release, noisy: NoisyTable, key_types: dict[str, SqlType], jointly: bool, sampling: bool
+) -> Estimated:
+    """A released table whose intervals hold jointly, or hold the error of a random sample, where that is asked for."""
+    made = of_sample if sampling else estimate
+    found = made(asked, noisy, level_of_each(jointly, noisy.groups * len(asked.outputs)), key_types)
+    if not jointly:
+        return found
+    # what is chosen of a histogram was bought with an interval of its own
+    alone = dict.fromkeys((read.name for read in asked.read), [None] * noisy.groups)
+    return replace(found, intervals={**found.intervals, **alone})
 
 
 def of_sample(asked: Release, noisy: NoisyTable, level: Fraction, key_types: dict[str, SqlType]) -> Estimated:

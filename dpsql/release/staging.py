@@ -22,7 +22,7 @@ from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, red
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.listing import listed
 from dpsql.postprocess.sandbox import Sandbox
-from dpsql.release.estimating import Estimated, SideTable, beside, empty, end_of, estimate, of_sample, there, typical
+from dpsql.release.estimating import Estimated, SideTable, beside, empty, end_of, there, typical, with_bars
 from dpsql.release.noisy import KeyTables, key_list, wire_columns
 from dpsql.schema.model import RESERVED
 from dpsql.sql.duckdb import quoted
@@ -159,15 +159,7 @@ class Staged:
         name = part.release.name
         if name not in self._estimated:
             types = key_types(self._compiled, part, self._columns)
-            cells = self._cells(part)
-            made = of_sample if self._sampling else estimate
-            level = level_of_each(self._jointly, cells.groups * len(part.release.outputs))
-            found = made(part.release, cells, level, types)
-            if self._jointly:
-                # what is chosen of a histogram was bought with an interval of its own
-                alone = dict.fromkeys((read.name for read in part.release.read), [None] * cells.groups)
-                found = replace(found, intervals={**found.intervals, **alone})
-            self._estimated[name] = found
+            self._estimated[name] = with_bars(part.release, self._cells(part), types, self._jointly, self._sampling)
         return self._estimated[name]
 
     def _cells(self, part: CompiledRelease) -> NoisyTable:

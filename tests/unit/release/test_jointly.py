@@ -11,7 +11,7 @@ import pytest
 from dpsql.core.errors import Error
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import SystemNoise
-from dpsql.release import staging
+from dpsql.release import estimating
 from dpsql.session.session import Session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
@@ -114,5 +114,5 @@ def test_all_hold_in_as_many_runs_as_are_promised() -> None:
 
 @pytest.mark.slow
 def test_bars_that_hold_alone_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "level_of_each", lambda jointly, cells: staging.LEVEL)
+    monkeypatch.setattr(estimating, "level_of_each", lambda jointly, cells: estimating.LEVEL)
     assert runs_in_which_all_hold() < LEAST
