@@ -145,7 +145,9 @@ class Subqueries:
         if inner.is_private and not self._within_unit(inner, links, scope):
             from dpsql.planner.resolve.not_joined import equality
 
-            raise self._unequated(node, equality(scope.names, inner.columns))
+            # NOT IN would still be decided by NULLs
+            missing = equality(scope.names, inner.columns) if false_as_null(node) else None
+            raise self._unequated(node, missing)
         if not false_as_null(node) and not all(s.is_unit for s in (value, selected) if s is not None):
             raise error(
                 402,
