@@ -14,14 +14,6 @@ LEVEL = Fraction(95, 100)
 """The level of every interval."""
 
 
-def level_of_each(jointly: bool, cells: int) -> Fraction:
-    """Confidence of one interval: of m that hold jointly, one is missed by a share 1 / m of what all may be.
-
-    Why  the union bound: whatever the noise of several cells has in common
-    """
-    return 1 - (1 - LEVEL) / max(1, cells) if jointly else LEVEL
-
-
 def suppressed(asked: Release, noisy: NoisyTable) -> NoisyTable:
     """The table without the cells of groups whose noisy number of people is too small."""
     cells = list(map(Column.of, noisy.cells))

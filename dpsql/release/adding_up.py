@@ -12,7 +12,7 @@ from dpsql.core.columns import Column, Places, whole
 from dpsql.mechanisms.summed import of_total
 from dpsql.plan.releases import Release
 from dpsql.plan.tables import NoisyTable, PublicTable, redrawn_table
-from dpsql.release.estimating import Estimated, draws_of, empty, estimate, redrawn
+from dpsql.release.estimating import Estimated, draws_of, empty, estimate, level_of_each, redrawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,10 @@ class AddedGroups:
     pieces: tuple[tuple[Release, NoisyTable, Places], ...]
     rows: int
 
-    def estimated(self, level: Fraction) -> Estimated:
-        """The intervals of the totals; None where nothing is known of them."""
+    def estimated(self, *, jointly: bool) -> Estimated:
+        """The intervals of the totals, which hold one by one or jointly; None where nothing is known of them."""
         intervals: dict[str, Sequence[tuple[float, float] | None]] = {}
+        level = level_of_each(jointly, self.rows * len(self.asked.outputs))
         pieces = [(estimate(release, table, level, {}).intervals, places) for release, table, places in self.pieces]
         for output in self.asked.outputs:
             known = {

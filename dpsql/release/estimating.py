@@ -26,7 +26,7 @@ from dpsql.expressions.temporal import moment_of
 from dpsql.mechanisms.side_by_side import SideBySide
 from dpsql.mechanisms.weighted import gaussian_quantiles
 from dpsql.plan.releases import Output, Release
-from dpsql.plan.suppressing import LEVEL, counts, level_of_each
+from dpsql.plan.suppressing import LEVEL, counts
 from dpsql.plan.tables import ROW_NUMBER, NoisyTable, PublicTable, end_column, intervals_table, redrawn_table
 
 MOST_ROWS = 200_000
@@ -34,6 +34,14 @@ MOST_ROWS = 200_000
 MOST_DRAWS = 1000
 LEAST_DRAWS = 100
 Typed = tuple[tuple[str, SqlType], ...]
+
+
+def level_of_each(jointly: bool, cells: int) -> Fraction:
+    """Confidence of one interval: of m that hold jointly, one is missed by a share 1 / m of what all may be.
+
+    Why  the union bound: whatever the noise of several cells has in common
+    """
+    return 1 - (1 - LEVEL) / max(1, cells) if jointly else LEVEL
 
 
 @dataclass(frozen=True, slots=True)

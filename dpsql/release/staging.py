@@ -17,7 +17,7 @@ from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Release
 from dpsql.plan.resolved import PostQuery
-from dpsql.plan.suppressing import LEVEL, level_of_each
+from dpsql.plan.suppressing import LEVEL
 from dpsql.plan.tables import ROW_NUMBER, Accuracy, NoisyTable, PublicTable, redrawn_table
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.listing import listed
@@ -193,7 +193,7 @@ class Staged:
         again = redrawn_table(post_query.release)
         is_drawn = bool(wanted) and self._redraws
         computed = ComputedIntervals(self._sandbox, lambda: found.redrawn(LEVEL), again, wanted) if is_drawn else None
-        totals = found.estimated(level_of_each(self._jointly, len(rows) * len(part.release.outputs)))
+        totals = found.estimated(jointly=self._jointly)
         if self._sampling:
             totals = replace(totals, intervals=dict.fromkeys(totals.intervals, [None] * len(rows)))
         return Accuracies({part.release.name: totals}, post_query.direct, range(len(rows)), computed)
