@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from dpsql.aggregates.registry import RECORDS
 from dpsql.expressions.functions import BY_NAME
 from dpsql.mechanisms.calibration import BY_NAME as MECHANISMS
+from tests.support.parsed import nodes_of
 
 ROOT = Path(__file__).parents[2]
 OPEN = ("accountants", "accounting", "aggregates", "expressions", "mechanisms", "relations")
@@ -57,7 +58,7 @@ def _names() -> frozenset[str]:
     """Of functions and aggregates, as SQL calls them and as their own folders do, and of mechanisms."""
     found = {name for record in RECORDS for name in (record.name, *record.spellings)} | set(BY_NAME) | set(MECHANISMS)
     for path in sorted((ROOT / "dpsql/expressions").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path.read_text()):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Scalar", "replace"):
                 named = [keyword.value for keyword in node.keywords if keyword.arg == "function"]
                 first = [*named, *node.args][:1]
@@ -72,9 +73,9 @@ def _texts(node: ast.AST) -> set[str]:
     return {value.lower() for value in constants if isinstance(value, str)}
 
 
-def _compared(tree: ast.AST) -> Iterator[tuple[str, str]]:
+def _compared(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str]]:
     """(what is compared, the text with which): ==, in, match and a look-up in a table that is written there."""
-    for node in ast.walk(tree):
+    for node in nodes:
         pairs: list[tuple[ast.AST, ast.AST]] = []
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -91,9 +92,9 @@ def _compared(tree: ast.AST) -> Iterator[tuple[str, str]]:
             yield from ((ast.unparse(held), text) for text in _texts(other))
 
 
-def _tables(tree: ast.AST) -> Iterator[str]:
+def _tables(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """The tables whose keys are mostly names of functions and aggregates; the parts of a date are called like functions."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Dict):
             keys = [
                 text for key in node.keys if key is not None and isinstance(key, ast.Constant) for text in _texts(key)
@@ -104,11 +105,11 @@ def _tables(tree: ast.AST) -> Iterator[str]:
 
 
 def _by_name(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text())
+    nodes = nodes_of(path.read_text())
     found = [
-        f"{held} and {text!r}" for held, text in _compared(tree) if text in _names() and _HOLDS_A_NAME.search(held)
+        f"{held} and {text!r}" for held, text in _compared(nodes) if text in _names() and _HOLDS_A_NAME.search(held)
     ]
-    return [*found, *_tables(tree)]
+    return [*found, *_tables(nodes)]
 
 
 def _room(module: str) -> str:
@@ -118,15 +119,15 @@ def _room(module: str) -> str:
 
 def _by_class(path: Path, own: str) -> list[str]:
     """The classes of other folders' open ends that a module tests for."""
-    tree = ast.parse(path.read_text())
+    nodes = nodes_of(path.read_text())
     imported = {
         alias.asname or alias.name: _room(node.module or "")
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
     tested: list[ast.AST] = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
             tested.append(node.args[1])
         elif isinstance(node, ast.MatchClass):
@@ -163,7 +164,7 @@ def test_exceptions_say_why() -> None:
 
 def _picks(path: Path) -> Iterator[str]:
     """The functions that read an estimate off a statistic and have one for any other statistic too."""
-    for function in ast.walk(ast.parse(path.read_text())):
+    for function in nodes_of(path.read_text()):
         if (
             not isinstance(function, ast.FunctionDef)
             or ast.unparse(function.returns or ast.Constant(None)) != "Estimate"
@@ -187,7 +188,7 @@ def _estimates() -> set[str]:
     return {
         node.name
         for path in sorted((ROOT / "dpsql/aggregates").glob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path.read_text())
         if isinstance(node, ast.ClassDef) and "EstimateDefaults" in map(ast.unparse, node.bases)
     }
 
@@ -200,7 +201,7 @@ def test_no_default_picks_an_estimate() -> None:
         (name, node.func.id)
         for name, own, path in _modules(ROOT)
         if own != "aggregates"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path.read_text())
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in estimates
     ]
     assert len(estimates) > 8 and made == []

@@ -24,6 +24,7 @@ from dpsql.schema.toml import read_schema
 from dpsql.session.opening import ledger_identity, open_session
 from tests.support import clinic
 from tests.support.noise import ZeroNoise
+from tests.support.parsed import nodes_of
 
 ROOT = Path(__file__).parents[2]
 IN_A_SANDBOX = {
@@ -98,7 +99,7 @@ def test_no_other_room_imports_a_concrete_engine() -> None:
         place = path.relative_to(ROOT / "dpsql").as_posix()
         if place.startswith("engines/") or place in IN_A_SANDBOX:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path.read_text()):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             found += [f"{place}: {name}" for name in names if name.startswith("dpsql.engines.") and name.count(".") > 2]
     assert found == []

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from dpsql.accountants.registry import accountings
+from tests.support.parsed import nodes_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,7 +94,7 @@ def test_no_accountant_is_told_apart_by_its_name() -> None:
     for path in sorted((ROOT / "dpsql").rglob("*.py")):
         if path.parent.name == "accountants":
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path.read_text()):
             compared: list[ast.AST] = []
             if isinstance(node, ast.Compare):
                 compared = [node]

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.parsed import nodes_of
+
 ROOT = Path(__file__).parents[2]
 LONGEST_MODULE = 400
 """[lines] of a file."""
@@ -30,7 +32,7 @@ def _long(root: Path) -> Iterator[str]:
         name, text = str(path.relative_to(root)), path.read_text()
         if len(text.splitlines()) > LONGEST_MODULE:
             yield name
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes_of(text):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert node.end_lineno is not None
                 if node.end_lineno - node.lineno >= LONGEST_FUNCTION:

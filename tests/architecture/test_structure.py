@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.parsed import nodes_of
+
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "dpsql").rglob("*.py"))
 
 
-@cache
 def _nodes(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(path.read_text())))
+    return nodes_of(path.read_text())
 
 
 @cache
@@ -137,10 +138,10 @@ _WRITTEN = re.compile(
 
 def _put_together(path: Path) -> list[str]:
     """The texts with places for others in them that are no message."""
-    tree = ast.parse(path.read_text())
-    told = [call for call in ast.walk(tree) if isinstance(call, ast.Call | ast.keyword) and "hint" in ast.unparse(call)]
+    nodes = nodes_of(path.read_text())
+    told = [call for call in nodes if isinstance(call, ast.Call | ast.keyword) and "hint" in ast.unparse(call)]
     messages = {id(part) for call in told for part in ast.walk(call)}
-    return [ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) and id(n) not in messages]
+    return [ast.unparse(n) for n in nodes if isinstance(n, ast.JoinedStr) and id(n) not in messages]
 
 
 def test_sql_is_put_together_in_few_places() -> None:

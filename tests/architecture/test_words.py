@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.parsed import nodes_of
+
 ROOT = Path(__file__).parents[2]
 QUESTIONS = ("What", "Whether", "How", "Which", "Where", "When", "Why", "Who", "Whose")
 TWICE: dict[str, str] = {
@@ -46,7 +48,7 @@ def modules(root: Path, folder: str = "dpsql") -> Iterator[tuple[str, str]]:
 
 def _nodes(root: Path, folder: str = "dpsql") -> Iterator[tuple[str, ast.AST]]:
     for name, text in modules(root, folder):
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes_of(text):
             yield name, node
 
 
