@@ -104,6 +104,7 @@ def test_every_function_of_one_argument(world: World) -> None:
     assert world.failures(list(accepted.values())) == []
 
 
+@pytest.mark.slow
 def test_every_operator_over_the_ends_of_the_integers(world: World) -> None:
     """A constant has its type by how it is written: the ends of one type are inside of the next."""
     ends = [str(end) for bits in (7, 15, 31, 63) for end in (-(2**bits), 2**bits - 1, 2**bits)]

@@ -209,6 +209,7 @@ def run(folder: Path, pair: Pair, rounds: int) -> set[str]:
     return set(asked)
 
 
+@pytest.mark.slow
 def test_one_person_moves_answers_by_no_more_than_is_claimed(tmp_path: Path, pair: Pair) -> None:
     assert run(tmp_path, pair, 12) == set(STATEMENTS[:-6])
 

@@ -84,7 +84,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_one_person_changes_no_more_than_is_claimed(sql: str, bench: Bench) -> None:
     bench.check(sql, 25)
 

@@ -115,7 +115,7 @@ def compared(folder: Path, seed: int, clock: Clock) -> list[str]:
     return violations(one, other)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_one_person_over_a_history_of_versions(tmp_path: Path, clock: Clock, seed: int) -> None:
     assert compared(tmp_path, seed, clock) == []

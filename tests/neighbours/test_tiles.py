@@ -54,6 +54,7 @@ def run(bench: Bench, rounds: int) -> None:
                 bench.check(sql, compiled)
 
 
+@pytest.mark.slow
 def test_one_person_moves_the_parts_by_no_more_than_is_claimed(tmp_path: Path) -> None:
     run(Bench(modest(staging.schema(tmp_path)), random.Random(3)), 12)
 

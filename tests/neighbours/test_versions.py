@@ -148,7 +148,7 @@ def test_one_person_over_a_history_of_versions(tmp_path: Path, seed: int, prepar
     )
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_one_person_over_a_history_of_appended_rows(tmp_path: Path, seed: int) -> None:
     """Every question is answered, of the approved rows, until the next version is approved."""
