@@ -133,6 +133,14 @@ class Evaluating:
     def is_nullable(self, column: Scalar) -> bool:
         return self._sample.is_nullable(column.origin)
 
+    def is_cut(self, part: Scalar) -> bool:
+        """True if a part reads nothing but released values that cut people into parts of equal size.
+
+        Why  the sample units may have nobody between two of these. What else stands in the part, `NTILE(2) OVER (...) * 0 + x <> 5`, is
+             judged by the values that they would release themselves
+        """
+        return bool(self._given) and self.lists.is_cut(part)
+
     # --- what is found ------------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> Evaluated:

@@ -129,7 +129,9 @@ class Guarding:
             return judged
         found = self._judged(bounded, tables)
         # parts of equal size are as large as they are cut, whatever the sample has between two cuts
-        is_cut = any(one.cuts for one in bounded.bounds if one.name in tables)
+        cut = {one.name for one in bounded.bounds if one.name in tables and one.cuts}
+        others = {name: table for name, table in tables.items() if name not in cut}
+        known = found if not cut else self._judged(bounded, others) if others else judged
         fewer = [
             error(
                 602,
@@ -137,7 +139,8 @@ class Guarding:
                 hint=f"ask about {self.policy.k} people or more",
             )
             for name, one in found.asked.items()
-            if outputs(found.small[name]) - outputs(judged.small[name]) and (not is_cut or one.people < self.policy.k)
+            if outputs(known.small[name]) - outputs(judged.small[name])
+            or (outputs(found.small[name]) - outputs(judged.small[name]) and one.people < self.policy.k)
         ]
         return replace(found, findings=(*found.findings, *fewer))
 

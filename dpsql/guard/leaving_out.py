@@ -128,7 +128,7 @@ def _of_parts(evaluating: Evaluating, block: Block, parts: list[Part], whole: in
             and not _is_unknown(part, evaluating)
             and policy.is_few(int(whole * _listed(part)))
             and not keeps_whole_groups(part, block)
-            and not evaluating.lists.is_cut(part)
+            and not evaluating.is_cut(part)
             and not (change.units == 0 and proofs.is_void(part, change.value))
         )
 

@@ -100,9 +100,10 @@ class Lists:
                 yield join, {column for column in compared if column.relation != _alias(join)}, bound.chooses
 
     def is_cut(self, part: Scalar) -> bool:
-        """True if a part compares with a value that cuts people into parts of equal size, which leaves out as many."""
+        """True if all released values that a part reads cut people into parts of equal size: it leaves out as many, if it decides by
+        them."""
         named = {t.name for t in walk(part.tree) if isinstance(t, Table)} & self._bounds.keys()
-        return any(self._bounds[name].cuts for name in named)
+        return bool(named) and all(self._bounds[name].cuts for name in named)
 
     def asks_for_rest(self, block: Block) -> bool:
         """True if a block may be about who is in none of the groups of a list: they are few, and no sample unit is one of them."""

@@ -92,6 +92,29 @@ def test_by_the_sample_alone_it_is_answered(session: Session, monkeypatch: pytes
 @pytest.mark.parametrize(
     "sql",
     [
+        "SELECT COUNT(*) FROM (SELECT age, school_years, NTILE(2) OVER (ORDER BY age) AS z FROM patients) AS t "
+        "WHERE z * 0 + age * 100 + school_years <> 6217",
+        "SELECT COUNT(*) FROM (SELECT NTILE(2) OVER (ORDER BY GREATEST(age * 100 + school_years - 7416, 0)) AS z FROM patients) AS t "
+        "WHERE z = 1",
+        "SELECT COUNT(*) FILTER (WHERE z = 1), COUNT(*) FROM (SELECT *, NTILE(2) OVER (ORDER BY age) AS z FROM patients) AS t "
+        f"WHERE NOT ({NEAR})",
+    ],
+)
+def test_parts_of_equal_size_hide_no_other_condition(session: Session, sql: str) -> None:
+    refused(session, sql)
+
+
+def test_a_filter_by_a_released_value_is_judged_beside_parts_of_equal_size(session: Session) -> None:
+    refused(
+        session,
+        f"SELECT COUNT(*) FILTER (WHERE z = 1), COUNT(*) FILTER (WHERE {NEAR}) "
+        "FROM (SELECT *, NTILE(2) OVER (ORDER BY age) AS z FROM patients) AS t",
+    )
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
         f"SELECT COUNT(*), AVG(age) FROM patients WHERE weight_1971_kg > ({WEIGHT})",
         "SELECT COUNT(*) FROM patients WHERE age BETWEEN (SELECT AVG(age) - STDDEV(age) FROM patients) "
         "AND (SELECT AVG(age) + STDDEV(age) FROM patients)",
