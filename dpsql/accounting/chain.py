@@ -14,6 +14,7 @@ import json
 import os
 import re
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,9 @@ SUFFIX = ".head"
 _LINE_BYTES = 84
 """Of the line in the file of the head: the largest number, the link, and what parts them."""
 _LINK = re.compile(r"[0-9a-f]{64}")
+WAIT_SECONDS = 2.0
+"""The most that a reader of the head waits for who writes it."""
+_PAUSE_SECONDS = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ def read_head(path: Path) -> Head | None:
     """The head that is remembered; NO_HEAD where none is, None where it cannot be read as one. Raises OSError."""
     try:
         with open(path, "rb", buffering=0) as file:
-            _lock(file.fileno(), alone=False)
+            _wait_for_writer(file.fileno())
             text = file.read().decode("ascii")
     except FileNotFoundError:
         return NO_HEAD
@@ -117,7 +121,7 @@ def _overwritten(path: Path, line: bytes) -> bool:
     except OSError:
         return False
     try:
-        if os.fstat(descriptor).st_size != len(line) or not _lock(descriptor, alone=True):
+        if os.fstat(descriptor).st_size != len(line) or _lock(descriptor, alone=True) is not True:
             return False
         return os.write(descriptor, line) == len(line)
     except OSError:
@@ -126,13 +130,26 @@ def _overwritten(path: Path, line: bytes) -> bool:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, *, alone: bool) -> bool:
-    """Lock an open file until it is closed: with others who read it, waiting for who writes; or alone, where nobody else has it. False
-    where it is not locked, as on a system without locks: there nobody writes over it."""
+def _wait_for_writer(descriptor: int) -> None:
+    """Lock an open file with others who read it, once nobody writes it; read it as it is where somebody seems to for too long.
+
+    Why  whoever may open the file may hold its lock and be stopped. A head is one short write: that of a process which is stopped is
+         there as a whole or not at all, so the lock is for the moment of writing alone
+    """
+    end = time.monotonic() + WAIT_SECONDS
+    while _lock(descriptor, alone=False) is False and time.monotonic() < end:
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _lock(descriptor: int, *, alone: bool) -> bool | None:
+    """Lock an open file until it is closed, with others who read it or alone; False where others have it, None where there are no
+    locks: there nobody writes over it."""
     try:
         import fcntl
 
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
-    except (ImportError, OSError):
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
+    except (ImportError, OSError):
+        return None
     return True

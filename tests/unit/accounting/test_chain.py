@@ -434,7 +434,8 @@ def test_a_head_that_is_not_written_over_is_replaced(ledger: Ledger, asks: Asks,
     assert not other.exists() or other.read_bytes() == before
 
 
-def test_no_reader_sees_half_of_a_head(ledger: Ledger, asks: Asks, path: Path) -> None:
+def test_no_reader_sees_half_of_a_head(ledger: Ledger, asks: Asks, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "WAIT_SECONDS", 60)
     ledger.charge(asks("0.1"), BUDGET)
     file = chain.head_file(path)
     whole, found = file.read_bytes(), list[object]()
@@ -449,6 +450,29 @@ def test_no_reader_sees_half_of_a_head(ledger: Ledger, asks: Asks, path: Path) -
         writer.write(whole)
     reader.join()
     assert found == [chain.read_head(file)] and chain.read_head(file).charge == 1  # type: ignore[union-attr]
+
+
+def test_who_holds_the_lock_and_is_stopped_holds_up_nobody(
+    ledger: Ledger, asks: Asks, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither who reads the head, nor who charges, nor who opens the ledger."""
+    monkeypatch.setattr(chain, "WAIT_SECONDS", 0.01)
+    ledger.charge(asks("0.1"), BUDGET)
+    file = chain.head_file(path)
+    with open(file, "rb") as stopped:
+        fcntl.flock(stopped, fcntl.LOCK_EX)
+        found = list[object]()
+
+        def work() -> None:
+            found.append(chain.read_head(file))
+            ledger.charge(asks("0.1"), BUDGET)
+            Ledger.open(path, "example").close()
+            found.append(chain.read_head(file))
+
+        worker = threading.Thread(target=work, daemon=True)
+        worker.start()
+        worker.join(60)
+    assert [head.charge for head in found] == [1, 2]  # type: ignore[attr-defined]
 
 
 def test_drafts_of_a_killed_process_go_when_they_are_old(path: Path) -> None:
