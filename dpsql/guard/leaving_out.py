@@ -217,7 +217,11 @@ def _of_looked_up(evaluating: Evaluating, block: Block, found: Evaluated, policy
             if a.argument is not None and is_shown_by(a.argument, join)
         ]
         if is_chosen and (len(compared) > 1 or not is_listed):
-            few += [evaluating.fewest(block, key.scalar) for key in block.keys if is_shown_by(key.scalar, join)]
+            # of COALESCE(v.n, 'rest'), too: who has no n is with all the rest; numbers that are computed are looked at as such
+            texts = (a.argument for a in block.aggregates if a.argument is not None and a.argument.sqltype.is_text)
+            told = (*(key.scalar for key in block.keys), *texts)
+            shown = {leaf.tree: leaf for value in told for leaf in value.leaves() if is_shown_by(leaf, join)}
+            few += [evaluating.fewest(block, leaf) for leaf in shown.values()]
         units = next((units for units in few if policy.is_few(units) and (units or not is_seen)), None)
         if units is not None:
             text = " and ".join(sorted(words.said(one, block.source) for one in known))

@@ -125,10 +125,35 @@ def test_a_filter_by_a_released_value_is_judged_beside_parts_of_equal_size(sessi
         f"SELECT v.n, COUNT(*), AVG(age) FROM patients {SHOWN} GROUP BY v.n",
         f"SELECT v.n, COUNT(v.n), AVG(age) FROM patients LEFT {SHOWN} GROUP BY v.n",
         f"SELECT v.n, COUNT(*), AVG(age) FROM patients {BOTH} GROUP BY v.n",
+        f"SELECT COALESCE(v.n, 'rest') AS k, COUNT(*), COUNT(DISTINCT COALESCE(v.n, race)) FROM patients LEFT {BOTH} GROUP BY k",
     ],
 )
 def test_who_asks_for_many_is_answered(session: Session, sql: str) -> None:
     assert session.execute(sql).rows
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["COALESCE(v.n, 'rest') AS k, COUNT(*)", "COALESCE(v.n, sex) AS k, COUNT(*)", "COUNT(DISTINCT COALESCE(v.n, sex))"],
+)
+@pytest.mark.parametrize(
+    ("rows", "on"),
+    [
+        (
+            "(SELECT a, MAX(n) AS n FROM (VALUES (6215, 'one')) AS q(a, n) GROUP BY a) AS v",
+            "age * 100 + school_years = v.a",
+        ),
+        (
+            "(SELECT a, e, MAX(n) AS n FROM (VALUES (62, 15, 'one')) AS q(a, e, n) GROUP BY a, e) AS v",
+            "age = v.a AND school_years = v.e",
+        ),
+    ],
+)
+def test_what_is_made_of_a_column_of_written_rows_sets_no_few_apart(
+    session: Session, asked: str, rows: str, on: str
+) -> None:
+    by = " GROUP BY k" if " AS k" in asked else ""
+    refused(session, f"SELECT {asked} FROM patients LEFT JOIN {rows} ON {on}{by}")
 
 
 def test_a_column_of_written_rows_is_shown_where_it_is_of_many(session: Session) -> None:
