@@ -123,8 +123,9 @@ class Guarding:
             return judged
         bounded = judged.bounded
         lists = Lists([part.block for part in bounded.blocks], bounded.bounds)
-        # no sample unit has what a list has that is selected privately
-        tables = {name: table for name, table in tables.items() if not lists.selected_in(name)}
+        # no sample unit has what a list has that is selected privately; a single value is no list
+        single = {one.name for one in bounded.bounds if one.one_row}
+        tables = {name: table for name, table in tables.items() if name in single or not lists.selected_in(name)}
         if not tables:
             return judged
         found = self._judged(bounded, tables)

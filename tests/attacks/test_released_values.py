@@ -104,6 +104,14 @@ def test_parts_of_equal_size_hide_no_other_condition(session: Session, sql: str)
     refused(session, sql)
 
 
+def test_one_value_of_groups_that_are_selected_is_read_as_it_was_released(session: Session) -> None:
+    most = "(SELECT MAX(n) FROM (SELECT LEFT(CAST(height_cm AS VARCHAR), 2) AS h, COUNT(*) AS n FROM patients GROUP BY 1) AS g)"
+    (known,) = session.execute(f"SELECT {most} AS most").rows[0]
+    off = f"ABS({known} - {most})"
+    near = f"sex = 'female' AND ABS(age - 62) <= {off} / 2e1 AND ABS(school_years - 15) <= {off} / 1e2"
+    refused(session, f"SELECT COUNT(*) FROM patients WHERE NOT ({near})")
+
+
 def test_a_filter_by_a_released_value_is_judged_beside_parts_of_equal_size(session: Session) -> None:
     refused(
         session,
