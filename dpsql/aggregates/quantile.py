@@ -10,11 +10,12 @@ permute-and-flip) at rate epsilon' / (2 max(a, b - a)) per unit of cost loses at
 epsilon'). All values of the grid are candidates, those where there is nobody too; a run of them between two values that occur has one
 cost, so it is one entry whose weight is its length. NULL and NaN are not counted.
 
-The interval takes a share of the price (INTERVAL): around the released value the grid is cut into bins at distances that grow by
-4, and the number of rows in each bin gets discrete Laplace noise. A row is in one bin, so they lose r epsilon'' for a unit with r
-rows. A cut t is known to lie above the quantile where b times (rows below t) - a n is above what noise explains, with one chance
-in 40, and below it in the same way. The lower end is the last cut, coming from below, up to which all are known to lie below; for it
-to lie above the exact quantile, the first cut above that would have to be mistaken: one event, of at most 2.5 %.
+The interval takes a share of the price that follows from declared sizes and the price, or is left out (Quantile.share). Around the
+released value the grid is cut into bins at distances that double, and the number of rows in each bin gets discrete Laplace noise. A row
+is in one bin, so they lose r epsilon'' for a unit with r rows. A cut t is known to lie above the quantile where b (rows below t) -
+a n is above what noise explains, with one chance in 40, and below it in the same way. The lower end is the last cut, coming from below,
+up to which all are known to lie below; for it to lie above the exact quantile, the first cut above that would have to be mistaken: one
+event, of at most 2.5 %.
 
 Source: McSherry, Talwar 2007; Smith 2011, Privacy-preserving Statistical Estimation (quantiles); McKenna, Sheldon 2020
 (permute-and-flip); the interval is ours.
@@ -45,11 +46,13 @@ from dpsql.mechanisms.conversions import PURE
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import NoiseSource
 
-INTERVAL = Fraction(1, 5)
-"""The share of a quantile's price that its interval takes."""
+LEAST_SHARE, MOST_SHARE = Fraction(1, 20), Fraction(1, 5)
+"""Shares of a quantile's price between which its interval takes what it aims at."""
+_AIM = 300
+"""[nats times units of a group] The interval's epsilon times the units of a group, at which it holds about an eighth of the rows."""
 LEVEL = Fraction(95, 100)
-_STEP = 4
-_CUTS = 8
+_STEP = 2
+_CUTS = 16
 _FINEST_FRACTION = 10**6
 """Costs are counts of rows times this at most: far inside 64 bits."""
 
@@ -91,12 +94,18 @@ def runs(grid: Grid, counts: Counts) -> Runs:
 
 @dataclass(frozen=True, slots=True)
 class Quantile(OverHistogramDefaults):
-    """One quantile of each group: its value and the ends of its interval, in quanta."""
+    """One quantile of each group: its value and the ends of its interval, in quanta.
+
+    aim  epsilon that the interval should have [nats], within its shares; 0 where least; None: it is left out
+    """
 
     histogram: Grid
     fraction: Fraction
+    aim: Fraction | None = Fraction(0)
 
-    cells = 3
+    @property
+    def cells(self) -> int:
+        return 1 if self.aim is None else 3
 
     @property
     def cost(self) -> str:
@@ -105,24 +114,32 @@ class Quantile(OverHistogramDefaults):
 
     @property
     def identity(self) -> Hashable:
-        return "quantile", self.fraction, self.histogram.identity
+        return "quantile", self.fraction, self.histogram.identity, self.aim
+
+    def share(self, terms: Terms) -> Fraction:
+        """Share of its price that its interval takes: public, and the rest is the choice's."""
+        if self.aim is None:
+            return Fraction(0)
+        return min(MOST_SHARE, max(LEAST_SHARE, self.aim / terms.epsilon))
 
     def rate(self, terms: Terms) -> Fraction:
         """Of the choice, per unit of cost."""
         a, b = self.fraction.numerator, self.fraction.denominator
-        return terms.per_row * (1 - INTERVAL) / (2 * max(a, b - a))
+        return terms.per_row * (1 - self.share(terms)) / (2 * max(a, b - a))
 
     def noise(self, terms: Terms) -> DiscreteLaplace:
         """Of the bins around the chosen value."""
-        return DiscreteLaplace(1 / (terms.per_row * INTERVAL))
+        return DiscreteLaplace(1 / (terms.per_row * self.share(terms)))
 
     def events(self, terms: Terms) -> tuple[Event, ...]:
-        return terms.choosing(1 - INTERVAL), PURE.event(INTERVAL * terms.epsilon)
+        share = self.share(terms)
+        chosen = terms.choosing(1 - share)
+        return (chosen, PURE.event(share * terms.epsilon)) if share else (chosen,)
 
     def release(self, groups: Sequence[Counts], terms: Terms, noise: NoiseSource) -> list[list[int]]:
-        rate = self.rate(terms)
+        rate, has_interval = self.rate(terms), self.aim is not None
         if not groups:
-            return [[], [], []]
+            return [[] for _ in range(self.cells)]
         chosen: list[int] = []
         cuts: list[Integers] = []
         bins: list[Integers] = []
@@ -130,14 +147,22 @@ class Quantile(OverHistogramDefaults):
             candidates = runs(self.histogram, counts)
             place = noise.choose(self._costs(candidates), candidates.length, rate, terms.kind)
             chosen.append(int(candidates.first[place]) + noise.below(int(candidates.length[place])))
-            cuts.append(cuts_around(chosen[-1], self.histogram.buckets))
-            bins.append(_binned(candidates, cuts[-1]))
+            if has_interval:
+                cuts.append(cuts_around(chosen[-1], self.histogram.buckets))
+                bins.append(_binned(candidates, cuts[-1]))
+        columns = self._ends(cuts, bins, terms, noise) if has_interval else []
+        return [[self.histogram.quanta(b) for b in column] for column in (chosen, *columns)]
+
+    def _ends(
+        self, cuts: Sequence[Integers], bins: Sequence[Integers], terms: Terms, noise: NoiseSource
+    ) -> list[list[int]]:
+        """The lower ends of all groups, and the upper ones."""
         around = self.noise(terms)
         # one vector for all groups
         drawn = iter(around.sample(noise, sum(map(len, bins))))
         noisy = ([int(n) + next(drawn) for n in rows] for rows in bins)
         ends = [self._interval(c, rows, around) for c, rows in zip(cuts, noisy, strict=True)]
-        return [[self.histogram.quanta(b) for b in column] for column in (chosen, *map(list, zip(*ends, strict=True)))]
+        return [list(column) for column in zip(*ends, strict=True)]
 
     def told(self, say: Say) -> str:
         return f"the {number(self.fraction)} quantile of {self.histogram.told(say)}"
@@ -146,9 +171,8 @@ class Quantile(OverHistogramDefaults):
         return [self.histogram.bounds_told(say)]
 
     def describe(self, terms: Terms) -> str:
-        return (
-            f"{terms.chooses_by} at rate {float(self.rate(terms)):.6g}; its interval by {self.noise(terms).describe()}"
-        )
+        by = f"{terms.chooses_by} at rate {float(self.rate(terms)):.6g}"
+        return f"{by}; its interval by {self.noise(terms).describe()}" if self.share(terms) else by
 
     def _costs(self, candidates: Runs) -> Integers:
         a, b = self.fraction.numerator, self.fraction.denominator
@@ -207,9 +231,9 @@ class QuantileOf:
     sqltype: SqlType
 
     def promise(self, terms: Terms, level: Fraction) -> str:
-        share = f"{100 * float(INTERVAL):g} % of its price"
-        ranks = self.ranks(terms, level)
-        return f"within {ranks:,} ranks of the one asked with {100 * float(level):g} %; its interval takes {share}"
+        share, ranks = self.quantile.share(terms), self.ranks(terms, level)
+        told = f"its interval takes {100 * float(share):.3g} % of its price" if share else "no interval: interval=off"
+        return f"within {ranks:,} ranks of the one asked with {100 * float(level):g} %; {told}"
 
     def ranks(self, terms: Terms, level: Fraction) -> int:
         """Rank error at most: weight and rate give exp(-rate b ranks) * candidates."""
@@ -219,6 +243,8 @@ class QuantileOf:
     def column(self, cells: Sequence[Sequence[int]], terms: Terms, level: Fraction) -> ReleasedColumn:
         histogram = self.quantile.histogram
         values = [as_value(v, histogram.term, self.sqltype) for v in cells[0]]
+        if self.quantile.aim is None:
+            return ReleasedColumn(values, [None] * len(values))
         return ReleasedColumn(
             values, [histogram.between(low, high) for low, high in zip(cells[1], cells[2], strict=True)]
         )
@@ -229,8 +255,18 @@ def _quantile(aggregate: Aggregate, value: Scalar, around: Around) -> tuple[Quan
     assert aggregate.number is not None
     size = around.units * around.limits.rows if around.units is not None else None
     most = widest(around.groups if around.groups is not None else 64, size)
-    quantile = Quantile(grid(aggregate, value, most), aggregate.number)
+    quantile = Quantile(grid(aggregate, value, most), aggregate.number, _aim(around))
     return quantile, QuantileOf(quantile, aggregate.sqltype)
+
+
+def _aim(around: Around) -> Fraction | None:
+    """The epsilon that an interval aims at, by the declared sizes alone; 0 where none is declared, as if there were many units.
+
+    Why  the rows of a unit cancel out: with K of them noise is K times as wide, and there are K times as many
+    """
+    if not around.intervals:
+        return None
+    return Fraction(_AIM * (around.groups or 1), around.units) if around.units else Fraction(0)
 
 
 def _middle(given: Given) -> Built:

@@ -258,11 +258,12 @@ class Aggregate:
 class Around:
     """Surroundings of an aggregate: the block that it stands in.
 
-    limits  what one unit may contribute
-    groups  the number of declared groups; None where one key is not declared
-    units   the declared number of units
-    beside  all aggregates of the same rows
-    listed  the declared values of a value and the form in which they travel; raises Error where there are none
+    limits     what one unit may contribute
+    groups     the number of declared groups; None where one key is not declared
+    units      the declared number of units
+    beside     all aggregates of the same rows
+    listed     the declared values of a value and the form in which they travel; raises Error where there are none
+    intervals  whether what is chosen is bought with an interval, where that costs a share of the price
     """
 
     limits: Limits
@@ -270,6 +271,7 @@ class Around:
     units: int | None
     beside: Sequence[Aggregate]
     listed: Callable[[Aggregate, Scalar], tuple[Node, tuple[Value, ...]]]
+    intervals: bool = True
 
 
 def read_off(statistic: Statistic, aggregate: Aggregate) -> Estimate:

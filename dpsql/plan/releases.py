@@ -29,15 +29,17 @@ if TYPE_CHECKING:
 class BoundedBlock:
     """A block with what one unit may contribute to it.
 
-    limits    enforced by the engine SQL
-    enforced  False only where the declared keys give a unit one row (verified structure): there is nothing to cut
-    periods   that are read of each table which has some
+    limits     enforced by the engine SQL
+    enforced   False only where the declared keys give a unit one row (verified structure): there is nothing to cut
+    periods    that are read of each table which has some
+    intervals  whether quantiles are bought with their intervals
     """
 
     block: Block
     limits: Limits
     enforced: bool
     periods: tuple[ReadPeriods, ...] = ()
+    intervals: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def limit(block: Block, options: Options, schema: Schema, ways: int | None = Non
         raise _not_whole(block)
     periods = read_periods(source, block.places) if source.has_periods else ()
     if source.one_row_per_unit:
-        return BoundedBlock(block, Limits(1, 1, 1), False, periods)
+        return BoundedBlock(block, Limits(1, 1, 1), False, periods, options.has_intervals)
     rows = _least(source.unit.max_rows, options.max_rows)
     # Keys that are functions of the unit give it one group: "customer determines nation" (rule 8). Where that is only declared, the cut
     # to one group enforces it, and is never left out (rules 35, 60).
@@ -57,7 +57,7 @@ def limit(block: Block, options: Options, schema: Schema, ways: int | None = Non
     if most_groups is None:
         raise _no_limit("groups", source)
     limits = Limits(rows if rows is not None else most_groups, most_groups, options.max_values)
-    return BoundedBlock(block, limits, True, periods)
+    return BoundedBlock(block, limits, True, periods, options.has_intervals)
 
 
 def counts_rows(aggregate: Aggregate) -> bool:

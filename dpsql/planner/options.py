@@ -30,6 +30,7 @@ NAMES = (
     "buy",
     "jointly",
     "sampling",
+    "interval",
 )
 ALL, PRESENT = "all", "present"
 """Of what is computed over groups: every listed group, or those that do not seem to be empty."""
@@ -59,6 +60,7 @@ class Options:
     groups                "all" or "present": which listed groups take part in what is computed over groups
     jointly               "on": the error bars of all cells of an answer hold together
     sampling              "on": error bars hold the error of a random sample of people beside that of noise
+    interval              "off": quantiles are bought without their intervals
     fresh                 whether to ask and pay anew what is stored
     """
 
@@ -77,6 +79,7 @@ class Options:
     buy: str | None = None
     jointly: str | None = None
     sampling: str | None = None
+    interval: str | None = None
     fresh: bool = False
 
     def over(self, base: Options) -> Options:
@@ -98,6 +101,7 @@ class Options:
             self.buy or base.buy,
             self.jointly or base.jointly,
             self.sampling or base.sampling,
+            self.interval or base.interval,
             self.fresh,
         )
 
@@ -122,6 +126,11 @@ class Options:
     def is_of_sample(self) -> bool:
         """True if people are taken for a random sample."""
         return self.sampling == ON
+
+    @property
+    def has_intervals(self) -> bool:
+        """True if quantiles are bought with their intervals."""
+        return self.interval != OFF
 
     def price(self, schema: Schema) -> EpsilonDelta:
         """The price asked for; for an accuracy the most that it may cost.
@@ -175,7 +184,7 @@ def set_option(options: Options, name: str, text: str, *, long_names: bool = Fal
             return replace(options, confidence=_confidence(value))
         case "weights":
             return replace(options, weights=_weights(value))
-        case "groups" | "cube" | "buy" | "jointly" | "sampling":
+        case "groups" | "cube" | "buy" | "jointly" | "sampling" | "interval":
             return replace(options, **{field: _word(field, value.lower())})  # type: ignore[arg-type]
         case "mechanism":
             if value.lower() not in mechanisms():

@@ -253,7 +253,8 @@ def _grouped(
 
 
 def _around(limited: BoundedBlock, units: int | None) -> Around:
-    return Around(limited.limits, limited.block.groups, units, limited.block.aggregates, _listed)
+    block = limited.block
+    return Around(limited.limits, block.groups, units, block.aggregates, _listed, limited.intervals)
 
 
 def listed_histogram(aggregate: Aggregate, value: Scalar) -> ListedHistogram:

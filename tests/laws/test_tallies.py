@@ -27,7 +27,7 @@ from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.histogram import Counts, OverHistogram, Terms
 from dpsql.aggregates.mode import VALUE, ListedHistogram, Mode
 from dpsql.aggregates.moments import Moments
-from dpsql.aggregates.quantile import INTERVAL, Quantile, cuts_around
+from dpsql.aggregates.quantile import LEAST_SHARE, Quantile, cuts_around
 from dpsql.aggregates.term import Term
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BIGINT
@@ -68,6 +68,10 @@ PAIRS = list(neighbours())
 GRID = Grid(Term(column(X, BIGINT, UNBOUNDED), 0, BUCKETS - 1, Fraction(1)), None)
 LISTED = ListedHistogram(column(X, BIGINT, UNBOUNDED), VALUE, tuple(range(BUCKETS)), None)
 QUANTILES = [Quantile(GRID, Fraction(q)) for q in ("1/2", "1/4", "9/10", "1/3", "0", "1")]
+
+
+ALONE = Quantile(GRID, Fraction(1, 4), None)
+"""Without an interval: all of its price is its choice's."""
 
 
 def on(kind: Kind = "exponential", rows: int = UNIT) -> Terms:
@@ -158,7 +162,13 @@ def test_scores_of_a_mode_fall_together() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("tallied", "share"),
-    [*((q, 1 - INTERVAL) for q in QUANTILES), (Extreme(GRID, True), 1), (Extreme(GRID, False), 1), (Mode(LISTED), 1)],
+    [
+        *((q, 1 - LEAST_SHARE) for q in QUANTILES),
+        (ALONE, 1),
+        (Extreme(GRID, True), 1),
+        (Extreme(GRID, False), 1),
+        (Mode(LISTED), 1),
+    ],
     ids=lambda part: told(part.identity)[:30] if not isinstance(part, Fraction | int) else str(part),
 )
 def test_a_choice_loses_its_share_for_each_row(tallied: OverHistogram, share: Fraction, kind: Kind) -> None:

@@ -20,7 +20,7 @@ from dpsql.aggregates.histogram import Histogram, Terms
 from dpsql.aggregates.listed_extreme import ListedExtremes
 from dpsql.aggregates.mode import Mode
 from dpsql.aggregates.moments import Moments
-from dpsql.aggregates.quantile import INTERVAL, Quantile
+from dpsql.aggregates.quantile import Quantile
 from dpsql.aggregates.term import whole_number
 from dpsql.core.events import Kind
 from dpsql.core.sqltypes import HUGEINT
@@ -153,13 +153,13 @@ def a_tally_of_nothing(patch: Patch) -> None:
 
 def quantile_rate_without_the_rank(patch: Patch) -> None:
     """A row is taken to change a cost by 1, whatever the quantile."""
-    patch.setattr(Quantile, "rate", lambda self, terms: terms.per_row * (1 - INTERVAL) / 2)
+    patch.setattr(Quantile, "rate", lambda self, terms: terms.per_row * (1 - self.share(terms)) / 2)
 
 
 def interval_without_a_price(patch: Patch) -> None:
     """The choice takes the whole price, and the interval its share beside it."""
     original = Quantile.rate
-    patch.setattr(Quantile, "rate", lambda self, terms: original(self, terms) / (1 - INTERVAL))
+    patch.setattr(Quantile, "rate", lambda self, terms: original(self, terms) / (1 - self.share(terms)))
 
 
 def extreme_as_if_monotone(patch: Patch) -> None:
@@ -192,7 +192,7 @@ def permute_and_flip_as_the_exponential_mechanism(patch: Patch) -> None:
 
 
 def quantile_without_the_loss_of_its_interval(patch: Patch) -> None:
-    patch.setattr(Quantile, "events", lambda self, terms: (terms.choosing(1 - INTERVAL),))
+    patch.setattr(Quantile, "events", lambda self, terms: (terms.choosing(1 - self.share(terms)),))
 
 
 FAULTS = [

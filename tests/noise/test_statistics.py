@@ -26,7 +26,7 @@ from dpsql.aggregates.grid import Grid
 from dpsql.aggregates.histogram import Counts, OverHistogram, Terms
 from dpsql.aggregates.mode import VALUE, ListedHistogram, Mode
 from dpsql.aggregates.moments import Moments
-from dpsql.aggregates.quantile import INTERVAL, Quantile
+from dpsql.aggregates.quantile import LEAST_SHARE, Quantile
 from dpsql.aggregates.term import Term
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import BIGINT
@@ -209,7 +209,7 @@ def test_a_quantile_has_the_probabilities_of_the_definition(q: Fraction, units: 
     epsilon = Fraction(q.denominator, 2)
     on = terms(epsilon * units, units, kind)
     costs = [quantile_cost(SMALL, value, q) for value in range(BUCKETS)]
-    rate = float(epsilon * (1 - INTERVAL) / (2 * max(q.numerator, q.denominator - q.numerator)))
+    rate = float(epsilon * (1 - LEAST_SHARE) / (2 * max(q.numerator, q.denominator - q.numerator)))
     found = buckets_of(Quantile(grid(BUCKETS), q), on, SMALL)
     assert p_value(found, above(EXACT[kind](costs, rate)), 1.0) > ALARM
     assert p_value(found, above(EXACT[kind](costs, rate / 1.3)), 1.0) < ALARM
@@ -308,7 +308,7 @@ def test_a_quantile_keeps_its_epsilon(units: int, kind: Kind, monkeypatch: pytes
     first, second, buckets = NEAR[units]
     median = Quantile(grid(buckets), Fraction(1, 2))
     on = terms(STEEP, units, kind)
-    promised = float(STEEP * (1 - INTERVAL))
+    promised = float(STEEP * (1 - LEAST_SHARE))
     second = merged(second, buckets - 1)
     assert promised / 2 < loss_of_choice(median, first, second, on) <= promised
     original = Quantile.rate
@@ -361,7 +361,7 @@ def test_a_quantile_with_its_interval_keeps_its_epsilon() -> None:
     """Everything that is released of a group at once: the value and both ends."""
     on = terms(STEEP, 1, "permute_and_flip")
     first, second = {2: 2, 9: 1}, {2: 2}
-    median = Quantile(grid(10), Fraction(1, 2))
+    median = Quantile(grid(10), Fraction(1, 2), STEEP)  # the most that an interval takes
     drawn = []
     for rows in (first, second):
         value, low, high = median.release([counts(rows)] * 8_000, on, Buffered())
@@ -386,7 +386,7 @@ class Buffered(SystemNoise):
 @pytest.mark.parametrize("units", [1, 3])
 def test_the_bins_of_an_interval_keep_their_share_of_the_price(units: int) -> None:
     """A unit with all its rows in one bin."""
-    on = terms(1 / INTERVAL, units, "exponential")
+    on = terms(1 / LEAST_SHARE, units, "exponential")
     noise = Quantile(grid(10), Fraction(1, 2)).noise(on)
 
     def bound(drawn: DiscreteLaplace) -> float:

@@ -84,8 +84,8 @@ def of_chosen(chosen: Selected) -> Least:
     match chosen.over_histogram:
         case Quantile(fraction=q) as quantile:
             most = max(q.numerator, q.denominator - q.numerator)
-            interval = pure(float(rows / quantile.noise(terms).scale))
-            return added([choice(float(2 * most * rows * quantile.rate(terms))), interval])
+            interval = [pure(float(rows / quantile.noise(terms).scale))] * (quantile.aim is not None)
+            return added([choice(float(2 * most * rows * quantile.rate(terms))), *interval])
         case Extreme() as extreme:
             return choice(float(2 * rows * extreme.rate(terms)))
         case Mode() as mode:

@@ -80,6 +80,7 @@ OPTIONS: dict[str, str] = {
     "buy": "on: buy what could be read off what is stored; off: buy nothing",
     "jointly": "on: the error bars of all cells hold together",
     "sampling": "on: error bars hold the error of a random sample too",
+    "interval": "off: quantiles without their intervals, which cost a share of the price",
 }
 OF_ONE_STATEMENT = ("weights", "fresh")
 """Options that SET does not have."""

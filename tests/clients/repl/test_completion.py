@@ -178,6 +178,7 @@ def test_options() -> None:
                 "buy": "on",
                 "jointly": "on",
                 "sampling": "on",
+                "interval": "off",
             }.get(name, "1")
             assert parse(f"SET dp_{name} = {value}").__class__ is Setting
 
