@@ -380,7 +380,9 @@ def test_a_worker_that_is_killed_in_mid_statement_changes_nothing(spark_installe
     known = [(2_000_000_000, _sum_of_products_mod_7(200_000, 10_000))]
     with ExitStack() as stack:
         url = stack.enter_context(cluster.started("local-cluster[2,1,1024]"))
-        engine = stack.enter_context(closing(SparkEngine(made(url, tmp_path))))
+        engine = stack.enter_context(closing(SparkEngine(made(url, tmp_path), lambda version: None)))
+        while len(cluster.workers(url)) < 2:
+            time.sleep(0.1)
         found = list[object]()
         thread = threading.Thread(target=lambda: found.extend(engine.owner_rows(busy)))
         thread.start()
@@ -586,11 +588,9 @@ def delta_stand_in(session: object) -> None:
     session.dataSource.register(Commits)  # type: ignore[attr-defined]
 
 
-def test_a_table_of_delta_lake_is_read_as_of_the_commit_that_it_was_opened_on(
-    schema: Schema, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its version is the listing of the commits; what is read is the last of them, whatever is committed later."""
-    real, folder = server_module._connected, files(schema, "delta")
+@pytest.fixture
+def reads_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = server_module._connected
 
     def connected(remote: str) -> object:
         found = real(remote)
@@ -598,6 +598,13 @@ def test_a_table_of_delta_lake_is_read_as_of_the_commit_that_it_was_opened_on(
         return found
 
     monkeypatch.setattr(server_module, "_connected", connected)
+
+
+def test_a_table_of_delta_lake_is_read_as_of_the_commit_that_it_was_opened_on(
+    schema: Schema, reads_delta: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its version is the listing of the commits; what is read is the last of them, whatever is committed later."""
+    folder = files(schema, "delta")
     commit(folder, 9)
     commit(folder, 10)
     with closing(open_session(of_two_columns(schema, "delta:delta"), None, ":memory:", ZeroNoise())) as session:
@@ -611,6 +618,31 @@ def test_a_table_of_delta_lake_is_read_as_of_the_commit_that_it_was_opened_on(
         assert engine.owner_rows("SELECT COUNT(*) FROM odd") == [(11,)]
     with closing(open_session(of_two_columns(schema, "delta:delta"), None, ":memory:", ZeroNoise())) as session:
         assert engine_of(session).owner_rows("SELECT COUNT(*) FROM odd") == [(12,)]
+
+
+def test_a_folder_of_delta_lake_is_declared_so(schema: Schema, reads_delta: None) -> None:
+    """As Parquet the files of rows that were removed would be read too; a draft declares it so."""
+    folder = files(schema, "delta")
+    shutil.copytree(files(schema, "patient"), folder)
+    plain, whole = of_two_columns(schema, "delta"), of_two_columns(schema, str(folder))
+    for declared in (plain, whole):
+        with pytest.raises(Error, match=r"DPSQL-804"):
+            open_session(declared, None, ":memory:")
+    commit(folder, 0)
+    for declared, told in ((plain, "delta:delta"), (whole, f"delta:{folder}")):
+        with pytest.raises(Error, match=rf'DPSQL-707.*removed rows too: write source = "{told}"'):
+            open_session(declared, None, ":memory:")
+    text = owner.init(schema.source)
+    assert '[tables.delta]\nsource = "delta:delta"' in text and "[tables.patient]" in text
+
+
+def test_a_folder_of_delta_lake_alone_is_no_empty_one(schema: Schema) -> None:
+    """Where the server cannot read it, a draft says what it lacks."""
+    folder = files(schema, "lake") / "orders"
+    shutil.copytree(files(schema, "patient"), folder)
+    commit(folder, 0)
+    with pytest.raises(Error, match=r"DPSQL-707.*table delta:orders: .*jar io.delta:delta-spark"):
+        owner.init(f"{schema.source}/lake")
 
 
 def of_two_columns(schema: Schema, source: str) -> Schema:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from dpsql.core.errors import Error, error
 from dpsql.engines.spark.server import ClusterAddress, ConnectServer
 from dpsql.engines.spark.shown import computable
-from dpsql.engines.spark.stored import TableFolder, placed
+from dpsql.engines.spark.stored import DELTA, TableFolder, is_delta, placed
 from dpsql.engines.writing import name as identifier
+from dpsql.engines.writing import raise_all
 from dpsql.schema.drafted import DraftTable
+from dpsql.schema.mistakes import printable
 
 
 def drafted(server: ConnectServer, at: ClusterAddress) -> list[DraftTable]:
-    """Every table of the address's folder, or else of the catalog, that can be read. Raises 707."""
+    """Every table of the address's folder, or else of the catalog, that can be read. Raises 707, also where all of them are refused."""
     try:
         sources = _in_folder(server, at.folder) if at.folder else _in_catalog(server, at.prepared)
         found = [(source, placed(server, at, source)) for source in sources]
         drafts = (_draft(server, source, place) for source, place in found if isinstance(place, TableFolder))
-        return [draft for draft in drafts if draft is not None]
+        read = [draft for draft in drafts if draft is not None]
+        if not read:
+            raise_all(707, [f"table {printable(source)}: {place}" for source, place in found if isinstance(place, str)])
+        return read
     except Error:
         raise
     except Exception:
@@ -28,7 +33,8 @@ def _in_folder(server: ConnectServer, folder: str) -> list[str]:
     """The folders in a folder, and the files."""
     depth = len(folder.strip("/").split("/"))
     paths = (path.partition(":")[2] or path for path, _, _ in server.listing([folder]))
-    return sorted({path.strip("/").split("/")[depth] for path in paths})
+    found = sorted({path.strip("/").split("/")[depth] for path in paths})
+    return [f"{DELTA}:{name}" if is_delta(server, f"{folder}/{name}") else name for name in found]
 
 
 def _in_catalog(server: ConnectServer, copies: str) -> list[str]:
@@ -52,4 +58,5 @@ def _draft(server: ConnectServer, source: str, place: TableFolder) -> DraftTable
         raise
     except Exception:
         return None
-    return DraftTable(source.removesuffix(".parquet"), source, [(c, str(computable(t) or t)) for c, t in columns])
+    name = source.removeprefix(f"{DELTA}:").removesuffix(".parquet")
+    return DraftTable(name, source, [(c, str(computable(t) or t)) for c, t in columns])

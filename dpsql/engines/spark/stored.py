@@ -79,9 +79,9 @@ def placed(server: ConnectServer, at: ClusterAddress, source: str) -> TableFolde
     if form not in FORMS:
         return _unreadable(form)
     if at.folder and not path.startswith("/") and "://" not in path:
-        return _readable(server, TableFolder(form, f"{at.folder}/{path}"))
+        return _readable(server, TableFolder(form, f"{at.folder}/{path}"), path)
     if path.startswith("/") or "://" in path:
-        return _readable(server, TableFolder(form, path))
+        return _readable(server, TableFolder(form, path), path)
     try:
         rows = server.rows(f"DESCRIBE TABLE EXTENDED {_dotted(source)}")
     except Error:
@@ -105,8 +105,25 @@ def _details(rows: Sequence[Sequence[object]]) -> dict[str, str]:
     return found
 
 
-def _readable(server: ConnectServer, place: TableFolder) -> TableFolder | str:
-    """The same place; a problem where the server has nothing that reads Delta Lake."""
+def is_delta(server: ConnectServer, folder: str) -> bool:
+    """True where a folder has a log of Delta Lake in it. Only names are looked at."""
+    try:
+        server.types(server.session.read.format("binaryFile").load(TableFolder(DELTA, folder).watched))
+    except Error:
+        raise
+    except Exception:
+        return False
+    return True
+
+
+def _readable(server: ConnectServer, place: TableFolder, path: str) -> TableFolder | str:
+    """The same place; a problem where it is of Delta Lake and not declared so, or the server has nothing that reads it.
+
+    Why   a folder of Delta Lake keeps the files of rows that were removed or changed: read without its log, they count too
+    path  as the schema writes it
+    """
+    if place.form != DELTA and is_delta(server, place.folder):
+        return f'it is a table of Delta Lake, whose folder holds removed rows too: write source = "{DELTA}:{printable(path)}"'
     try:
         if place.form == DELTA:
             server.types(server.session.read.format(DELTA).load(place.folder))
@@ -122,7 +139,7 @@ def _in_catalog(server: ConnectServer, rows: Sequence[Sequence[object]]) -> Tabl
         return "it is a view, which could change from one reading to the next: declare the tables that it reads"
     if form not in FORMS or not found.get("Location"):
         return _unreadable(form)
-    return _readable(server, TableFolder(form, found["Location"]))
+    return _readable(server, TableFolder(form, found["Location"]), found["Location"])
 
 
 def _unreadable(form: str) -> str:
