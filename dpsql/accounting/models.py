@@ -18,7 +18,7 @@ class Weights:
 
     name     of the feature
     levels   of a list the SQL text of each value; () for a number
-    weights  of a number one, of a list one a value [the label's own unit, or log odds]
+    weights  of a number one, of a list one a value [the label's own unit, or log odds]; () of a pca
     """
 
     name: str
@@ -33,12 +33,14 @@ class StoredModel:
     name, analyst  who made it under what name
     statement      what it was made by
     fingerprint    of the stored answer that it was fitted by
-    kind           linear_reg or logistic_reg
-    label          name of the label
+    kind           linear_reg, logistic_reg or pca
+    label          name of the label; "" of a pca
     bounds         of a linear model's label: what it predicts is clamped to them
     rows           [rows] of one unit, at most
     price          (epsilon, delta, rho)
     time           when it was made
+    moments        of a pca the released second moments, as their upper triangle
+    sigma          deviation of their noise; the intercept is then the value of their first column
     """
 
     name: str
@@ -53,6 +55,8 @@ class StoredModel:
     rows: int
     price: tuple[Fraction, Fraction, Fraction]
     time: str = ""
+    moments: tuple[float, ...] = ()
+    sigma: float = 0.0
 
 
 def written(model: StoredModel) -> str:
@@ -60,21 +64,24 @@ def written(model: StoredModel) -> str:
     words = [model.name, model.analyst, model.statement, model.fingerprint, model.kind, model.label]
     numbers = [list(model.bounds), model.intercept, model.rows, [to_text(amount) for amount in model.price]]
     features = [[one.name, list(one.levels), list(one.weights)] for one in model.features]
-    return json.dumps([words, numbers, features, model.time or layout.now()], separators=(",", ":"))
+    of_pca = [list(model.moments), model.sigma] if model.moments else []
+    return json.dumps([words, numbers, features, model.time or layout.now(), *of_pca], separators=(",", ":"))
 
 
 def read(body: str) -> StoredModel | None:
     """The model that was written; None if this is anything else."""
     try:
-        words, ((low, high), intercept, rows, amounts), listed, time = json.loads(body)
+        words, ((low, high), intercept, rows, amounts), listed, time, *of_pca = json.loads(body)
         features = tuple(Weights(str(n), tuple(map(str, of)), tuple(map(_finite, found))) for n, of, found in listed)
         name, analyst, statement, fingerprint, kind, label = map(str, words)
         epsilon, delta, rho = (from_text(amount) for amount in amounts)
         if epsilon is None or delta is None or rho is None:
             return None
         whose = (name, analyst, statement, fingerprint, kind, label)
-        bounds = (_finite(low), _finite(high))
-        return StoredModel(*whose, bounds, _finite(intercept), features, int(rows), (epsilon, delta, rho), str(time))
+        bounds, price = (_finite(low), _finite(high)), (epsilon, delta, rho)
+        moments, sigma = of_pca or ((), 0.0)
+        second = tuple(map(_finite, moments)), _finite(sigma)
+        return StoredModel(*whose, bounds, _finite(intercept), features, int(rows), price, str(time), *second)
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
 

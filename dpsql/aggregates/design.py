@@ -57,18 +57,23 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The features of a model, and its label."""
+    """The features of a model, and its label; None where none is predicted."""
 
     features: tuple[Feature, ...]
-    label: Feature
+    label: Feature | None
 
     @property
     def identity(self) -> Hashable:
-        return tuple(one.identity for one in self.features), self.label.identity
+        return tuple(one.identity for one in self.features), None if self.label is None else self.label.identity
+
+    @property
+    def named(self) -> tuple[Feature, ...]:
+        """The features and the label."""
+        return self.features if self.label is None else (*self.features, self.label)
 
     @property
     def inputs(self) -> tuple[Scalar, ...]:
-        return tuple(one.scalar for one in (*self.features, self.label))
+        return tuple(one.scalar for one in self.named)
 
     @property
     def scale(self) -> float:
@@ -85,11 +90,13 @@ class Design:
         return 1 + sum(one.columns for one in self.features)
 
     def columns_of(self, names: Sequence[Node], centre: Sequence[float]) -> tuple[Node, ...]:
-        """x without the intercept, which is a constant, and then the label in [-1, 1], both less their centre."""
+        """x without the intercept, which is a constant, and then the label, if any, in [-1, 1], both less their centre."""
         found: list[Node] = []
         for one, x in zip(self.features, names, strict=False):
             found += one.values(x, self.scale * one.weight, centre[len(found) :])
-        return (*found, *self.label.values(names[len(self.features)], 1.0, centre[len(found) :]))
+        if self.label is not None:
+            found += self.label.values(names[len(self.features)], 1.0, centre[len(found) :])
+        return tuple(found)
 
 
 def _at(x: Node, listed: tuple[Node, ...], i: int, scale: float, centre: float) -> Node:

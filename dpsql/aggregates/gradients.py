@@ -17,7 +17,9 @@ What one unit can change
   4. Gradients: a row adds r x, truncated towards zero, r being what its prediction errs, clamped to C / |x|: at most C in L2. A unit
      with several rows has their sum scaled by min(1, C / norm) and truncated again, however many rows it has: at most C 2^20.
      Truncation makes no entry longer, so the scaled sum is measured once; one whose length is beyond any of rows counts as nothing.
-  5. All of this is rounded as DOUBLE, by far less than 1 quantum: K 2^20 + 1 and C 2^20 + 1 are what is charged.
+  5. Principal components have no label and no gradients: z of 2 and a of 3 stand without one, undivided by the root of 5/4, and are at
+     most 1 in L2 as they are.
+  6. All of this is rounded as DOUBLE, by far less than 1 quantum: K 2^20 + 1 and C 2^20 + 1 are what is charged.
 """
 
 from __future__ import annotations
@@ -106,12 +108,12 @@ class _Moments(_Vector, ABC):
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        return tuple(f.term for f in (*self.design.features, self.design.label) if f.term is not None)
+        return tuple(f.term for f in self.design.named if f.term is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Means(_Moments):
-    """The sums of z and of half of the label, over the root of SQUARES."""
+    """The sums of z and of half of the label, over the root of SQUARES; or of z alone."""
 
     design: Design
 
@@ -121,15 +123,21 @@ class Means(_Moments):
 
     @property
     def cells(self) -> int:
-        return self.design.columns + 1
+        return self.design.columns + (self.design.label is not None)
+
+    @property
+    def unit(self) -> float:
+        """Sum that a cell of UNIT stands for."""
+        return 1.0 if self.design.label is None else sqrt(SQUARES)
 
     def later(self, names: Sequence[Node], level: int) -> tuple[Node, ...]:
         return () if level else (_added(names[len(self.inputs) :]),)
 
     def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        *z, label, present = names[len(self.inputs) :]
-        a = (double(self.design.intercept), *z, times(label, LABEL))
-        whole = (_truncated(times(value, UNIT * (1 - 2.0**-40) / sqrt(SQUARES))) for value in a)
+        *read, present = names[len(self.inputs) :]
+        z, label = read[: self.design.columns - 1], read[self.design.columns - 1 :]
+        a = (double(self.design.intercept), *z, *(times(value, LABEL) for value in label))
+        whole = (_truncated(times(value, UNIT * (1 - 2.0**-40) / self.unit)) for value in a)
         return tuple(Aggregate("sum", (each,), where=Is(present, "NOT NULL")) for each in whole)
 
     def told(self, say: Say) -> str:
@@ -171,10 +179,11 @@ class SecondMoments(_Moments):
 
     def later(self, names: Sequence[Node], level: int) -> tuple[Node, ...]:
         """|x|^2, and whether the row has all values; by what x is multiplied; and then a."""
-        *values, label = names[len(self.inputs) :][: self.design.columns]
+        width, read = self.design.columns - 1, names[len(self.inputs) :]
+        values, label = read[:width], read[width : width + (self.design.label is not None)]
         x, reach = [double(self.design.intercept), *values], float(self.reach)
         if level == 0:
-            return _added([Binary("*", value, value) for value in x]), _added([*values, label])
+            return _added([Binary("*", value, value) for value in x]), _added([*values, *label])
         if level == 1:
             squares = names[-2]
             within, longer = (
@@ -183,8 +192,9 @@ class SecondMoments(_Moments):
             length = Binary("/", double(1.0), Call("sqrt", (squares,)))
             return (Case(((within, double(1 / reach)), (longer, length)), double(0.0)),)
         if level == 2:
-            beside = times(_between(label, *(double(sign * LABEL * reach) for sign in (-1, 1))), 1 / reach)
-            return (*(Binary("*", value, names[-1]) for value in x), *((beside,) if self.with_label else ()))
+            ends = [double(sign * LABEL * reach) for sign in (-1, 1)]
+            beside = (times(_between(value, *ends), 1 / reach) for value in label if self.with_label)
+            return (*(Binary("*", value, names[-1]) for value in x), *beside)
         return ()
 
     def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
@@ -316,7 +326,7 @@ class Fit:
 
     reach   R of the second moments of a row
     clip    C of a unit's gradient
-    passes  number of gradients
+    passes  number of gradients; 0 for principal components, which are made of the second moments
     """
 
     design: Design
@@ -331,7 +341,8 @@ class Fit:
 
     def moments(self, centre: Sequence[float]) -> SecondMoments:
         """Of a linear model with the label: they tell where to begin."""
-        return SecondMoments(self.design, not self.logistic, self.reach, tuple(centre))
+        with_label = self.design.label is not None and not self.logistic
+        return SecondMoments(self.design, with_label, self.reach, tuple(centre))
 
     def gradient(self, centre: Sequence[float], weights: Sequence[float]) -> Gradient:
         label = 0.0 if self.logistic else centre[-1]

@@ -16,7 +16,7 @@ from dpsql.core.spans import Span, span_of
 from dpsql.planner.cube_terms import CubeTerms, misshapen, name_at
 from dpsql.planner.options import Options, set_option
 
-LINEAR, LOGISTIC = "linear_reg", "logistic_reg"
+LINEAR, LOGISTIC, PCA = "linear_reg", "logistic_reg", "pca"
 _SHAPE = "write CREATE MODEL m OPTIONS (model_type = 'linear_reg', input_label_cols = ['y'], epsilon = 1) AS SELECT x, y FROM t"
 _NAMES = ("model_type", "input_label_cols", "epsilon", "delta", "max_rows")
 
@@ -25,8 +25,8 @@ _NAMES = ("model_type", "input_label_cols", "epsilon", "delta", "max_rows")
 class ModelTerms(CubeTerms):
     """Terms of one model; None is "not asked for".
 
-    kind   linear_reg or logistic_reg
-    label  the column that is predicted
+    kind   linear_reg, logistic_reg or pca
+    label  the column that is predicted; "" of pca
     """
 
     NOUN: ClassVar[str] = "model"
@@ -71,7 +71,9 @@ def _terms(tokens: Sequence[Token]) -> ModelTerms:
     for is_comma, piece in groupby(tokens, lambda token: token.token_type == TokenType.COMMA):
         if not is_comma:
             terms = _with(terms, list(piece))
-    for value, what in ((terms.kind, "model_type"), (terms.label, "input_label_cols")):
+    if terms.kind == PCA and terms.label:
+        raise error(104, "a pca has no label", hint="leave input_label_cols out, or write model_type = 'linear_reg'")
+    for value, what in ((terms.kind, "model_type"), (terms.label or terms.kind == PCA, "input_label_cols")):
         if not value:
             raise error(104, f"a model needs {what}", hint=_SHAPE)
     return terms
@@ -85,8 +87,9 @@ def _with(terms: ModelTerms, piece: Sequence[Token]) -> ModelTerms:
         raise error(104, f"{name} has no value", hint=_SHAPE)
     if name == "model_type":
         kind = "".join(value).lower()
-        if kind not in (LINEAR, LOGISTIC):
-            raise error(104, f"there is no model of type {kind[:40]!r}", hint=f"write {LINEAR!r} or {LOGISTIC!r}")
+        if kind not in (LINEAR, LOGISTIC, PCA):
+            hint = f"write {LINEAR!r}, {LOGISTIC!r} or {PCA!r}"
+            raise error(104, f"there is no model of type {kind[:40]!r}", hint=hint)
         return replace(terms, kind=kind)
     if name == "input_label_cols":
         if len(value) != 3 or value[0] != "[" or value[2] != "]":

@@ -3,8 +3,8 @@ its loss.
 
 Each of these is a vector of exact integer sums with discrete Gaussian noise (aggregates/gradients.py says what one unit can change).
 The weights at which a gradient is asked are made of what is released before it, so by adaptive composition of zCDP the rho of all of
-them add up: 10 % for the means, 10 % for the second moments, and the rest in equal parts for the gradients. All of it is charged before
-the first one.
+them add up: 10 % for the means, 10 % for the second moments, and the rest in equal parts for the gradients. Principal components are
+made of the means and the second moments, which have the rest. All of it is charged before the first one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dpsql.plan.releases import Bounded, BoundedBlock, NoisyStatistic, Plan, Rel
 from dpsql.planner.cubes import LESS, require_least, rho_of
 from dpsql.planner.lower import lower
 from dpsql.planner.measure import Identities, depends_on, unread
-from dpsql.planner.model_terms import LINEAR, LOGISTIC, ModelTerms
+from dpsql.planner.model_terms import LINEAR, LOGISTIC, PCA, ModelTerms
 from dpsql.planner.partition import entries
 from dpsql.planner.pricing import accounts_for_rho
 from dpsql.planner.request import FOR_GRIDS
@@ -39,16 +39,18 @@ from dpsql.sql.trees import VERSION, fingerprint
 
 MOST_COLUMNS = 60
 """Columns of a model, with its intercept."""
+MOST_OF_PCA = 40
+"""Columns of a pca, of which each pair has a correlation."""
 WIDEST_OF_MODEL = 2**20
 """Most quanta between the bounds of a value: its noise is many times as wide as rounding to them."""
 OF_MEANS = OF_MOMENTS = Fraction(1, 10)
 """Shares of rho."""
-REACH = {LINEAR: Fraction(2, 5), LOGISTIC: Fraction(1, 2)}
+REACH = {LINEAR: Fraction(2, 5), LOGISTIC: Fraction(1, 2), PCA: Fraction(2, 5)}
 """R, of the second moments of a row."""
-CLIP = {LINEAR: Fraction(1, 10), LOGISTIC: Fraction(1, 4)}
+CLIP = {LINEAR: Fraction(1, 10), LOGISTIC: Fraction(1, 4), PCA: Fraction(0)}
 """C. What a linear model errs is of a label in [-1, 1], and most err little; a smaller C would pull log odds to the label that is
 more frequent."""
-PASSES = 8
+PASSES = {LINEAR: 8, LOGISTIC: 8, PCA: 0}
 """Gradients of one fit. All of these, weights of columns and what descent.py goes by were fixed on RAND's data:
 grammar_notes/query/models.md."""
 
@@ -68,7 +70,7 @@ def calibrate_model(
     require_least(price, schema, terms.NOUN)
     part = _only_block(bounded, names)
     design = _design(part.block.aggregates[1:], names, terms)
-    fit = Fit(design, terms.kind == LOGISTIC, REACH[terms.kind], CLIP[terms.kind], PASSES)
+    fit = Fit(design, terms.kind == LOGISTIC, REACH[terms.kind], CLIP[terms.kind], PASSES[terms.kind])
     of = depends_on(part.block, schema)
     measures = _measured(part, fit, rho_of(price) * LESS, price.delta * FOR_GRIDS, schema)
     parts = (
@@ -105,6 +107,8 @@ def _only_block(bounded: Bounded, names: Sequence[str]) -> BoundedBlock:
 def _design(asked: Sequence[Aggregate], names: Sequence[str], terms: ModelTerms) -> Design:
     columns = {name.lower(): _value(one) for name, one in zip(names, asked, strict=True)}
     label = terms.label.lower()
+    if terms.kind == PCA:
+        return _pca(tuple(_feature(name, columns[name.lower()]) for name in names))
     if label not in columns:
         what = f"the label {terms.label[:60]!r} is none of the columns"
         raise error(104, what, hint=f"the columns are {', '.join(names[:12])}")
@@ -112,10 +116,19 @@ def _design(asked: Sequence[Aggregate], names: Sequence[str], terms: ModelTerms)
     design = Design(features, _label(terms, columns[label]))
     if not features:
         raise error(104, "a model has features beside its label", hint="add columns to its SELECT")
-    if design.columns > MOST_COLUMNS:
-        what = (
-            f"a model has at most {MOST_COLUMNS} columns, and this has {design.columns}: one for each value of a list"
-        )
+    return _of_few(design, MOST_COLUMNS)
+
+
+def _pca(features: tuple[Feature, ...]) -> Design:
+    design = Design(features, None)
+    if design.columns < 3:
+        raise error(104, "a pca is of two columns or more", hint="add columns to its SELECT")
+    return _of_few(design, MOST_OF_PCA)
+
+
+def _of_few(design: Design, most: int) -> Design:
+    if design.columns > most:
+        what = f"a model has at most {most} columns, and this has {design.columns}: one for each value of a list"
         raise error(304, what, hint="leave some out, or group values with CASE")
     return design
 
@@ -161,7 +174,8 @@ def _measured(
 
     for_grids  [probability] the most that the grids of all noise may spend; where they need more, no mu is claimed
     """
-    shares = [OF_MEANS, OF_MOMENTS, *[(1 - OF_MEANS - OF_MOMENTS) / fit.passes] * fit.passes]
+    rest = 1 - OF_MEANS - OF_MOMENTS
+    shares = [OF_MEANS, OF_MOMENTS, *[rest / fit.passes] * fit.passes] if fit.passes else [OF_MEANS, 1 - OF_MEANS]
     found: list[NoisyStatistic] = []
     for i, (statistic, share) in enumerate(zip(fit.statistics, shares, strict=True)):
         sensitivity = statistic.sensitivity(part.limits)

@@ -27,15 +27,15 @@ FARTHEST = 1e6
 """The most that a weight is: what is predicted by it is a number on every engine."""
 
 
-def centre_of(means: Sequence[float], intercept: float, label: float) -> tuple[float, ...]:
-    """The means of the columns but for the intercept, and of the label, each in [-1, 1].
+def centre_of(means: Sequence[float], intercept: float, label: float | None) -> tuple[float, ...]:
+    """The means of the columns but for the intercept, and of the label, if any, each in [-1, 1].
 
     means      released sums of all columns and of the label
     intercept  what a row adds to the first
     label      weight of the label among them
     """
     rows = max(means[0] / intercept, 1.0)
-    weights = [*[1.0] * (len(means) - 2), label]
+    weights = [1.0] * (len(means) - 1) if label is None else [*[1.0] * (len(means) - 2), label]
     return tuple(float(np.clip(one / weight / rows, -1, 1)) for one, weight in zip(means[1:], weights, strict=True))
 
 

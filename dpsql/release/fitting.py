@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from dpsql.aggregates.gradients import LABEL, SQUARES, UNIT, Fit
+from dpsql.aggregates.gradients import LABEL, UNIT, Fit
 from dpsql.core.errors import error
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import NoisyStatistic, Release
@@ -31,6 +31,8 @@ def fitted(release: Release, fit: Fit, ask: Callable[[CompiledRelease], NoisyTab
     found = list(ask(_alone(release, means)).cells)
     centre = _centre(fit, found)
     found += ask(_alone(release, replace(moments, statistic=fit.moments(centre)))).cells
+    if not passes:
+        return NoisyTable((), tuple(found), 1)
     descent = _begun(release, fit, found)
     for measure in passes:
         cells = ask(_alone(release, replace(measure, statistic=fit.gradient(centre, descent.point)))).cells
@@ -49,9 +51,8 @@ def weights_of(release: Release, fit: Fit, cells: Sequence[Cell]) -> tuple[float
 
 
 def _centre(fit: Fit, cells: Sequence[Cell]) -> tuple[float, ...]:
-    root = sqrt(SQUARES)
-    means = [value * root for value in _values(cells[: fit.means.cells])]
-    return centre_of(means, fit.design.intercept, LABEL)
+    means = [value * fit.means.unit for value in _values(cells[: fit.means.cells])]
+    return centre_of(means, fit.design.intercept, None if fit.design.label is None else LABEL)
 
 
 def _alone(release: Release, measure: NoisyStatistic) -> CompiledRelease:
@@ -59,12 +60,15 @@ def _alone(release: Release, measure: NoisyStatistic) -> CompiledRelease:
     return lower(replace(release, measures=(measure,), fit=None))
 
 
-def _begun(release: Release, fit: Fit, cells: Sequence[Cell]) -> Descent:
-    centre, start = _centre(fit, cells), fit.means.cells
-    moments = fit.moments(centre)
+def moments_of(release: Release, fit: Fit, cells: Sequence[Cell]) -> tuple[list[float], float]:
+    """The released second moments less a centre, as their upper triangle, and the deviation of their noise."""
+    moments, start = fit.moments(()), fit.means.cells
     triangle = [value * moments.unit for value in _values(cells[start : start + moments.cells])]
-    sigma = sqrt(release.measures[1].noise.squared_scale) / UNIT * moments.unit
-    return Descent(fit.logistic, fit.design.intercept, centre, triangle, sigma)
+    return triangle, sqrt(release.measures[1].noise.squared_scale) / UNIT * moments.unit
+
+
+def _begun(release: Release, fit: Fit, cells: Sequence[Cell]) -> Descent:
+    return Descent(fit.logistic, fit.design.intercept, _centre(fit, cells), *moments_of(release, fit, cells))
 
 
 def _values(cells: Sequence[Cell]) -> list[float]:

@@ -6,13 +6,14 @@ name. Its weights are made of what is stored alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 
 from dpsql.accounting.amounts import at_least
 from dpsql.accounting.models import MODELS, StoredModel, Weights
 from dpsql.accounting.named import Names
+from dpsql.aggregates.design import INTERCEPT as INTERCEPT_OF_ROW
 from dpsql.aggregates.design import Feature
 from dpsql.aggregates.gradients import UNIT, Fit
 from dpsql.answers.look_up import Missing
@@ -24,17 +25,17 @@ from dpsql.plan.compiled import Compiled
 from dpsql.plan.releases import Release
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.explain import explain_cube
-from dpsql.planner.model_terms import LOGISTIC, DropModel
+from dpsql.planner.model_terms import LOGISTIC, PCA, DropModel
 from dpsql.planner.models import calibrate_model
 from dpsql.planner.options import Options
 from dpsql.planner.parse import CreateModel, parse
 from dpsql.planner.qualified import in_main
 from dpsql.release.buying import Bought
-from dpsql.release.fitting import weights_of
+from dpsql.release.fitting import moments_of, weights_of
 from dpsql.release.staging import Accuracies, Columns
 from dpsql.schema import spent
 from dpsql.schema.mistakes import printable
-from dpsql.session import naming
+from dpsql.session import naming, principal
 from dpsql.session.planned import Planned
 from dpsql.session.result import Answer
 from dpsql.session.world import World
@@ -110,7 +111,12 @@ def missing(statement: CreateModel | DropModel, world: World) -> tuple[Missing, 
 
 def columns(statement: CreateModel | DropModel) -> Columns:
     """The columns of the answer, free."""
-    return naming.DROPPED if isinstance(statement, DropModel) else _WEIGHTS
+    return naming.DROPPED if isinstance(statement, DropModel) else _shown(statement.terms.kind)
+
+
+def _shown(kind: str) -> Columns:
+    """The columns of what CREATE MODEL answers with."""
+    return principal.INFO if kind == PCA else _WEIGHTS
 
 
 def explain(statement: CreateModel | DropModel, world: World) -> str:
@@ -131,7 +137,8 @@ def _told(planned: PlannedModel, is_stored: bool) -> Iterator[str]:
     """Lines of EXPLAIN."""
     fit, release, terms = planned.fit, planned.release, planned.statement.terms
     features = listed([_shape(one) for one in fit.design.features])
-    yield f"model {printable(planned.statement.name)}: {terms.kind} of {terms.label} by {features}"
+    of = f"{terms.label} by {features}" if terms.label else features
+    yield f"model {printable(planned.statement.name)}: {terms.kind} of {of}"
     yield "  scaled by their bounds and lists alone; rows without one of the values are left out"
     price = planned.plan.plan.price
     if is_stored:
@@ -157,19 +164,36 @@ def named(planned: PlannedModel, found: Bought, world: World) -> Answer:
     """A model that was bought, or was stored already, under its name from now on."""
     model, count = fitted(planned, found, world), len(found.held.missing)
     naming.keep(names(world), model)
-    rows = weights(model)
-    accuracy = Accuracies.nothing(len(_WEIGHTS), len(rows))
+    rows, columns = principal.info(model) if model.kind == PCA else weights(model), _shown(model.kind)
+    accuracy = Accuracies.nothing(len(columns), len(rows))
     free = () if count else ("it is stored already: nothing was charged",)
     notes = (*found.notes, *free)
-    return Answer(_WEIGHTS, rows, accuracy, found.receipt, not count, count, notes, (model.fingerprint,))
+    return Answer(columns, rows, accuracy, found.receipt, not count, count, notes, (model.fingerprint,))
 
 
 def fitted(planned: PlannedModel, found: Bought, world: World) -> StoredModel:
-    """The model as its released cells make it: weights of the values as they are, not as they were scaled."""
-    fit, release, terms = planned.fit, planned.release, planned.statement.terms
-    scaled = weights_of(release, fit, found.staged.noisy[release.name].cells)
+    """The model as its released cells make it: weights of the values as they are, not as they were scaled; or second moments."""
+    release = planned.release
+    cells = found.staged.noisy[release.name].cells
+    if planned.statement.terms.kind == PCA:
+        return _second_moments(planned, *moments_of(release, planned.fit, cells), world)
+    return _weighed(planned, weights_of(release, planned.fit, cells), world)
+
+
+def _second_moments(planned: PlannedModel, triangle: Sequence[float], sigma: float, world: World) -> StoredModel:
+    """A pca, in units of its columns: a number is in [-1, 1]."""
+    design = planned.fit.design
+    names = tuple(Weights(one.told, _levels(one) if one.columns > 1 else (), ()) for one in design.features)
+    square = design.scale**2
+    moments = tuple(value / square for value in triangle)
+    model = _named(planned, (0.0, 0.0), INTERCEPT_OF_ROW, names, world)
+    return replace(model, moments=moments, sigma=sigma / square)
+
+
+def _weighed(planned: PlannedModel, scaled: Sequence[float], world: World) -> StoredModel:
+    fit, terms = planned.fit, planned.statement.terms
     intercept, low, high, factor = scaled[0] * fit.design.intercept, 0.0, 1.0, 1.0
-    if fit.design.label.term is not None:
+    if fit.design.label is not None and fit.design.label.term is not None:
         term = fit.design.label.term
         low, high = float(term.lower * term.quantum), float(term.upper * term.quantum)
         factor = (high - low) / 2
@@ -180,8 +204,18 @@ def fitted(planned: PlannedModel, found: Bought, world: World) -> StoredModel:
         shift, made = _unscaled(one, own)
         intercept += shift / factor
         features.append(made)
-    price = planned.plan.plan.price
     middle = (low + high) / 2 if terms.kind != LOGISTIC else 0.0
+    return _named(planned, (low, high), middle + factor * intercept, tuple(features), world)
+
+
+def _named(
+    planned: PlannedModel,
+    bounds: tuple[float, float],
+    intercept: float,
+    features: tuple[Weights, ...],
+    world: World,
+) -> StoredModel:
+    release, terms, price = planned.release, planned.statement.terms, planned.plan.plan.price
     return StoredModel(
         planned.statement.name,
         world.analyst.name,
@@ -189,9 +223,9 @@ def fitted(planned: PlannedModel, found: Bought, world: World) -> StoredModel:
         planned.fingerprint,
         terms.kind,
         terms.label,
-        (low, high),
-        middle + factor * intercept,
-        tuple(features),
+        bounds,
+        intercept,
+        features,
         release.limited.limits.rows,
         (price.epsilon, price.delta, release.loss.rho),
     )
@@ -203,8 +237,13 @@ def _unscaled(feature: Feature, own: list[float]) -> tuple[float, Weights]:
     if term is not None:
         shift = -own[0] * (term.lower + term.upper) / term.width
         return shift, Weights(feature.told, (), (2 * own[0] / (term.width * float(term.quantum)),))
-    texts = tuple(literal_sql(level, feature.scalar.sqltype) for level in feature.levels)
+    texts = _levels(feature)
     return 0.0, Weights(feature.told, texts, tuple(own) if len(own) == len(texts) else (-own[0], own[0]))
+
+
+def _levels(feature: Feature) -> tuple[str, ...]:
+    """The values of a list as SQL."""
+    return tuple(literal_sql(level, feature.scalar.sqltype) for level in feature.levels)
 
 
 def weights(model: StoredModel) -> list[tuple[object, ...]]:
@@ -226,7 +265,7 @@ def _row(model: StoredModel, world: World) -> tuple[object, ...]:
     epsilon, delta, rho = (float(amount) for amount in model.price)
     made = model.time.partition("+")[0]
     current = naming.is_current(model.fingerprint, lambda: _again(model, world))
-    return (model.name, model.kind, model.label, features, epsilon, delta, rho, made, current)
+    return (model.name, model.kind, model.label or None, features, epsilon, delta, rho, made, current)
 
 
 def _again(model: StoredModel, world: World) -> str | None:

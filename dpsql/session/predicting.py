@@ -1,7 +1,7 @@
-"""ML.WEIGHTS, ML.PREDICT, ML.PREDICT_PROBA and ML.EVALUATE: text -> text, each call as the SQL that it stands for.
+"""ML.WEIGHTS, ML.PREDICT, ML.EVALUATE and the others of _FORMS: text -> text, each call as the SQL that it stands for.
 
-Weights are released, so what is left is a question like any other: about people it is bounded, judged and charged; over public rows and
-released values it is free. A question is known by this SQL: by what a model is, not by its name.
+Weights and moments are released, so what is left is a question like any other: about people it is bounded, judged and charged; over
+public rows and released values it is free. A question is known by this SQL: by what a model is, not by its name.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from sqlglot.tokens import Token  # type: ignore[attr-defined]
 from dpsql.accounting.models import StoredModel, Weights
 from dpsql.core.errors import Error, error
 from dpsql.core.wording import counted
-from dpsql.planner.model_terms import LINEAR
+from dpsql.planner.model_terms import LINEAR, PCA
 from dpsql.planner.parse import DUCKDB, LONGEST
+from dpsql.release.staging import Columns
+from dpsql.session import principal
 from dpsql.sql.duckdb import quoted
 
-_NAMES = ("WEIGHTS", "PREDICT", "PREDICT_PROBA", "EVALUATE")
+Form = Callable[[StoredModel, Sequence[str]], str]
+"""Of a model and what stands behind it, the SQL."""
 MOST_CALLS = 100
 MOST_ODDS = 30
 """The most that log odds count, as in training."""
@@ -45,7 +48,7 @@ def expanded(text: str, known: Callable[[str], StoredModel]) -> str:
 
 def _is_call(tokens: Sequence[Token], i: int) -> bool:
     words = [token.text.upper() for token in tokens[i : i + 4]]
-    return words[0] == "ML" and words[1] == "." and words[2] in _NAMES and words[3] == "("
+    return words[0] == "ML" and words[1] == "." and words[2] in _FORMS and words[3] == "("
 
 
 def _call(text: str, tokens: Sequence[Token], start: int, known: Callable[[str], StoredModel]) -> tuple[int, int, str]:
@@ -64,10 +67,39 @@ def _call(text: str, tokens: Sequence[Token], start: int, known: Callable[[str],
     if len(first) != 2 or first[0].text.upper() != "MODEL":
         raise error(104, f"ML.{name} begins with MODEL and a name", hint=f"write ML.{name}(MODEL m, ...)")
     model = known(first[1].text)
+    if (model.kind == PCA) != (name in _OF_PCA):
+        raise _unfit(name, model)
     ends = [*commas, i]
     # a comment that ends with its line must not reach what stands behind it
     args = [f"{text[tokens[a].end + 1 : tokens[b].start].strip()}\n" for a, b in pairwise(ends)]
     return tokens[start].start, tokens[i].end + 1, _FORMS[name](model, args)
+
+
+def _unfit(call: str, model: StoredModel) -> Error:
+    """A call that is not of its type of model."""
+    calls = " or ".join(f"ML.{name}" for name in _FORMS if (name in _OF_PCA) == (model.kind == PCA))
+    return error(104, f"{model.name} is a {model.kind}, which has no ML.{call}", hint=f"write {calls}")
+
+
+def _table(call: str, columns: Columns, rows: Callable[[StoredModel], list[tuple[object, ...]]]) -> Form:
+    """Rows that a model says, as a subquery."""
+    names = ", ".join(name for name, _ in columns)
+
+    def written(model: StoredModel, args: Sequence[str]) -> str:
+        if args:
+            raise _given(call, model, "nothing behind the model", "")
+        of = (", ".join(_value(*cell) for cell in zip(row, columns, strict=True)) for row in rows(model))
+        return f"(SELECT * FROM (VALUES {', '.join(f'({row})' for row in of)}) AS found({names}))"
+
+    return written
+
+
+def _value(value: object, column: tuple[str, str]) -> str:
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, str):
+        return _text(value)
+    return f"CAST(NULL AS {column[1]})" if value is None else str(value)
 
 
 def _weights(model: StoredModel, args: Sequence[str]) -> str:
@@ -144,9 +176,13 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-_FORMS: dict[str, Callable[[StoredModel, Sequence[str]], str]] = {
+_FORMS: dict[str, Form] = {
     "WEIGHTS": _weights,
     "PREDICT": _predict,
     "PREDICT_PROBA": _predict_proba,
     "EVALUATE": _evaluate,
+    "PRINCIPAL_COMPONENTS": _table("PRINCIPAL_COMPONENTS", principal.COMPONENTS, principal.component_rows),
+    "PRINCIPAL_COMPONENT_INFO": _table("PRINCIPAL_COMPONENT_INFO", principal.INFO, principal.info),
+    "CORRELATIONS": _table("CORRELATIONS", principal.CORRELATIONS, principal.correlation_rows),
 }
+_OF_PCA = ("PRINCIPAL_COMPONENTS", "PRINCIPAL_COMPONENT_INFO", "CORRELATIONS")

@@ -106,8 +106,8 @@ def fitted(z: Floats, intercept: float, label: Floats, kind: str, rho: float, ch
     sigma = unit / sqrt(2 * moments)
     triangle = (a.T @ a)[np.triu_indices(a.shape[1])]
     descent = Descent(logistic, intercept, centre, list(triangle + chance.normal(0, sigma, len(triangle))), sigma)
-    noise, most = clip * sqrt(PASSES / (2 * (rho - means - moments))), clip / lengths
-    for _ in range(PASSES):
+    noise, most = clip * sqrt(PASSES[kind] / (2 * (rho - means - moments))), clip / lengths
+    for _ in range(PASSES[kind]):
         predicted = x @ np.array(descent.point)
         errs = (
             1 / (1 + np.exp(-np.clip(predicted, -30, 30))) - (label + 1) / 2

@@ -16,7 +16,7 @@ import pytest
 from dpsql.aggregates import design, gradients
 from dpsql.aggregates.base import Limits, Sensitivity
 from dpsql.aggregates.design import Design
-from dpsql.aggregates.gradients import Gradient, SecondMoments, _Moments
+from dpsql.aggregates.gradients import Gradient, Means, SecondMoments, _Moments
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import NoisyStatistic, Release
 from dpsql.planner.measure import Identities
@@ -48,6 +48,11 @@ MODELS = [
 ]
 SHORT = f"CREATE MODEL m {TERMS.format('logistic')} weight AS x, female AS y FROM patient"
 """In whose second moments a feature that is not counted shows: a triangle of few equal numbers is hardly shorter than the square."""
+PCA = "CREATE MODEL m OPTIONS (model_type = 'pca', epsilon = 1, delta = 1e-6) AS SELECT"
+COMPONENTS = [
+    f"{PCA} site, female, age, income FROM patient",
+    f"{PCA} v.days, v.cost, p.age {JOINED}",
+]
 CASES = 10
 
 
@@ -63,11 +68,11 @@ def passes(release: Release, chance: random.Random) -> list[NoisyStatistic]:
     """The means, and second moments and gradients at a centre and weights that could have been released."""
     fit = release.fit
     assert fit is not None
-    means, moments, first = release.measures[:3]
+    means, moments, *gradients = release.measures
     centre = [chance.uniform(-1, 1) for _ in range(fit.design.columns)]
     sizes = (0.0, 30.0, 1e6)
     points = [[chance.uniform(-1, 1) * size for _ in range(fit.design.columns)] for size in sizes]
-    gradients = [replace(first, statistic=fit.gradient(centre, point)) for point in points]
+    gradients = [replace(one, statistic=fit.gradient(centre, at)) for one, at in zip(gradients, points, strict=False)]
     return [means, replace(moments, statistic=fit.moments(centre)), *gradients]
 
 
@@ -104,6 +109,12 @@ def test_one_person_moves_a_pass_by_no_more_than_is_charged(sql: str, tmp_path: 
     """And by nearly as much where predictions err most, so the test would see a little more."""
     found = moved(tmp_path, sql, seed=1)
     assert max(found[3:]) > 0.999 and found[0] > 0.05 and found[1] > 0.3, found
+
+
+@pytest.mark.parametrize("sql", COMPONENTS)
+def test_one_person_moves_the_moments_of_a_pca_by_no_more_than_is_charged(sql: str, tmp_path: Path) -> None:
+    found = moved(tmp_path, sql, seed=1)
+    assert len(found) == 2 and found[0] > 0.05 and found[1] > 0.3, found
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------
@@ -166,6 +177,10 @@ def second_moments_are_not_clipped(patch: Patch) -> None:
     patch.setattr(SecondMoments, "later", later)
 
 
+def means_are_twice_as_long(patch: Patch) -> None:
+    patch.setattr(Means, "unit", 0.5)
+
+
 FAULTS: list[tuple[Callable[[Patch], None], str]] = [
     (rows_are_not_clipped, MODELS[0]),
     (units_are_not_clipped, MODELS[3]),
@@ -175,10 +190,14 @@ FAULTS: list[tuple[Callable[[Patch], None], str]] = [
     (half_of_the_clip_is_charged, MODELS[2]),
     (means_of_the_label_are_left_out_of_the_norm, MODELS[0]),
     (second_moments_are_not_clipped, MODELS[0]),
+    (second_moments_are_not_clipped, COMPONENTS[0]),
+    (intercept_is_not_counted, PCA + " weight, age FROM patient"),
+    (rows_of_a_unit_taken_for_one, COMPONENTS[1]),
+    (means_are_twice_as_long, COMPONENTS[0]),
 ]
 
 
-@pytest.mark.parametrize(("fault", "sql"), FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
+@pytest.mark.parametrize(("fault", "sql"), FAULTS, ids=[f"{fault.__name__}-{i}" for i, (fault, _) in enumerate(FAULTS)])
 def test_a_planted_fault_is_caught(
     fault: Callable[[Patch], None], sql: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:

@@ -38,6 +38,10 @@ SELECT site, age, weight, income FROM patient"""
 LOGISTIC = """CREATE MODEL odds OPTIONS (model_type = 'LOGISTIC_REG', input_label_cols = ['female'], epsilon = 8, delta = 1e-6) AS
 SELECT age, city, female FROM patient WHERE site < 3"""
 
+PCA = (
+    "CREATE MODEL axes OPTIONS (model_type = 'pca', epsilon = 8, delta = 1e-6) AS SELECT site, age, weight FROM patient"
+)
+
 
 @pytest.fixture
 def session() -> Iterator[Session]:
@@ -162,6 +166,11 @@ REFUSED = [
     (LINEAR.replace("SELECT", "SELECT DISTINCT"), "104"),
     (LOGISTIC.replace("['female']", "['age']"), "104"),
     (LINEAR.replace("['income']", "['site']").replace("site, age", "female, female AS site, age"), "104"),
+    (LINEAR.replace("'linear_reg'", "'pca'"), "104"),
+    (PCA.replace("site, age, weight", "age"), "104"),
+    (PCA.replace("epsilon = 8", "epsilon = 8, max_iterations = 3"), "104"),
+    (PCA.replace("site", "note"), "201"),
+    (PCA + " GROUP BY site", "104"),
     (f"/* dpsql: epsilon=1 */ {LINEAR}", "104"),
     ("DROP MODEL line", "105"),
     ("DROP MODEL line now", "101"),
@@ -193,12 +202,17 @@ CALLS = [
     ("SELECT ML.PREDICT_PROBA(MODEL line, 1, 30, 80) AS p", "no probability"),
     ("SELECT * FROM ML.WEIGHTS(MODEL line, 1)", "nothing behind the model"),
     ("SELECT * FROM ML.EVALUATE(MODEL line, patient)", "a model and a query"),
+    ("SELECT * FROM ML.CORRELATIONS(MODEL line)", "line is a linear_reg, which has no ML.CORRELATIONS"),
+    ("SELECT * FROM ML.WEIGHTS(MODEL axes)", "axes is a pca, which has no ML.WEIGHTS"),
+    ("SELECT ML.PREDICT(MODEL axes, 1, 30, 80) AS p", "axes is a pca"),
+    ("SELECT * FROM ML.PRINCIPAL_COMPONENTS(MODEL axes, 3)", "nothing behind the model"),
 ]
 
 
 @pytest.mark.parametrize(("sql", "match"), CALLS)
 def test_a_call_says_what_it_takes(sql: str, match: str, session: Session) -> None:
     session.execute(LINEAR)
+    session.execute(PCA)
     with pytest.raises(Error, match=match) as raised:
         session.execute(sql)
     assert raised.value.code == "DPSQL-104" and "ML." in (raised.value.hint or "")
