@@ -149,6 +149,8 @@ def _bounds(section: Section, sqltype: SqlType) -> Interval | None:
         pair = [pair[0], last_moment(today) if sqltype.name == "TIMESTAMP" else today]
     ends = [_read(v, sqltype) for v in pair] if pair else []
     if len(ends) != 2 or ends[0] is None or ends[1] is None:
+        if sqltype.name == "TIMESTAMP" and pair and all(type(end) is date for end in pair):
+            example = f"[{pair[0]}T00:00:00, {pair[1]}T23:59:59]"
         example += ", without quotes" if any(isinstance(end, str) for end in pair or ()) else ""
         section.wrong(f"bounds needs two {_kind(sqltype)} [lower, upper]", f"write bounds = {example}")
         return None

@@ -133,8 +133,12 @@ def _link(table: DraftTable, foreign: ForeignKey, by_source: Mapping[str, DraftT
     (column,), (far,) = foreign.columns, foreign.targets
     here, there = usable(table).get(column), usable(target)[far]
     # a dot could not be told from the one in table.column
-    alike = here is not None and (here == there or (here.is_integer and there.is_integer))
-    return Link(column, target.name, far, there) if alike and "." not in far else None
+    return Link(column, target.name, far, there) if here is not None and alike(here, there) and "." not in far else None
+
+
+def alike(here: SqlType, there: SqlType) -> bool:
+    """True where a column of one type can refer to a key of the other; integers of two widths can, declared as the key is."""
+    return here == there or (here.is_integer and there.is_integer)
 
 
 def _reached(table: str, links: Links) -> set[str]:

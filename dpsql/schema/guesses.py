@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsql.core.sqltypes import SqlType
-from dpsql.schema.drafted import DraftTable, ForeignKey, sayable, usable
+from dpsql.schema.drafted import DraftTable, ForeignKey, alike, sayable, usable
 
 _BOUNDS = (
     (r"age(_(in_)?years?)?|years?_old", "[0, 120]"),
@@ -79,7 +79,7 @@ def _keyed(table: DraftTable) -> DraftTable:
 
 
 def _referring(table: DraftTable, tables: Sequence[DraftTable]) -> DraftTable:
-    """The table with references to keys of others that a column is called like, and has the type of."""
+    """The table with references to keys of others that a column is called like, and has a type like."""
     if table.foreign_keys:
         return table
     columns = usable(table)
@@ -89,7 +89,7 @@ def _referring(table: DraftTable, tables: Sequence[DraftTable]) -> DraftTable:
         if (name,) != table.key
         for other in tables
         if other is not table and len(other.key) == 1 and _refers(name, other)
-        if usable(other)[other.key[0]] == sqltype
+        if alike(sqltype, usable(other)[other.key[0]])
     ]
     return replace(table, foreign_keys=tuple(found), guessed_references=bool(found))
 

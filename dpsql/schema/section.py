@@ -48,9 +48,10 @@ class Section:
         self.mistakes.add(self.place, what, remedy)
 
     def misfit(self, key: str, needs: str) -> None:
-        """Report a value of the wrong kind, with an example of a right one."""
-        remedy = f"write {name(key)} = {self.examples[key]}"
-        self.wrong(f"{printable(key)} needs {needs}, not {shown(self.values[key])}", remedy)
+        """Report a value of the wrong kind, with an example of a right one: a text where a list is due, as the list of it."""
+        written, example = self.values[key], self.examples[key]
+        remedy = f"write {name(key)} = {f'[{shown(written)}]' if isinstance(written, str) and example[0] == '[' else example}"
+        self.wrong(f"{printable(key)} needs {needs}, not {shown(written)}", remedy)
 
     def refuse_unknown(self) -> None:
         """Report every key that has no meaning here, with the nearest that has."""

@@ -99,7 +99,7 @@ def test_keys_and_references_are_guessed_by_name(tmp_path: Path) -> None:
     tables = [
         DraftTable("customers", "customers.csv", [("id", "BIGINT"), ("age", "INTEGER")]),
         DraftTable("orders", "orders.csv", [("order_id", "BIGINT"), ("customer_id", "BIGINT"), ("amount", "DOUBLE")]),
-        DraftTable("items", "items.csv", [("order_id", "BIGINT"), ("id", "BIGINT"), ("share", "DOUBLE")]),
+        DraftTable("items", "items.csv", [("order_id", "INTEGER"), ("id", "BIGINT"), ("share", "DOUBLE")]),
         DraftTable("notes", "notes.csv", [("customer_id", "VARCHAR"), ("id", "BIGINT")]),
     ]
     text = draft("shop", ".", tables)
@@ -112,6 +112,8 @@ def test_keys_and_references_are_guessed_by_name(tmp_path: Path) -> None:
     assert schema.privacy.unit == "customers.id"
     items = schema.table("items")
     assert items is not None and [r.table for r in schema.path_to_unit(items)] == ["orders", "customers"]
+    # integers refer to integers of another width, and are declared as the key is
+    assert text.count('order_id = { type = "BIGINT" }') == 2
     # another type is no reference
     assert '# CHECK: write references = { column = "customers.id" }' in text
 
