@@ -302,11 +302,11 @@ def test_the_epsilon_of_a_choice_is_found_in_a_few_steps(
 
 
 def test_the_interval_of_a_quantile_is_noise_and_no_choice(by_rho: Schema) -> None:
-    """A fifth of its epsilon is discrete Laplace noise, with a larger rho."""
+    """A twentieth of its epsilon is discrete Laplace noise, with a larger rho."""
     found = release(f"{GAUSSIAN} SELECT COUNT(*), MEDIAN(age) FROM patient", by_rho)
     (part,) = found.chosen
     epsilon = float(part.terms.epsilon)
-    assert float(part.loss.rho) == pytest.approx((0.8 * epsilon) ** 2 / 8 + 0.2 * epsilon * tanh(0.1 * epsilon))
+    assert float(part.loss.rho) == pytest.approx((0.95 * epsilon) ** 2 / 8 + 0.05 * epsilon * tanh(0.025 * epsilon))
 
 
 def test_choices_alone_keep_their_epsilon(by_rho: Schema) -> None:
