@@ -91,13 +91,23 @@ def microseconds(moment: datetime | time) -> int:
     return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 
+_SUCH_AS = {
+    "BOOLEAN": ": true or false",
+    "DATE": ", such as '2024-05-31'",
+    "TIME": ", such as '18:30:00'",
+    "TIMESTAMP": ", such as '2024-05-31 18:30:00'",
+}
+"""Values as they are written, by types whose names do not say it."""
+
+
 def read_text(scalar: Scalar, sqltype: SqlType) -> Scalar:
     """A text constant read as a value of another type, as DuckDB reads `'2020-01-01'` beside a date; others unchanged."""
     if not (scalar.is_literal and isinstance(scalar.value, str)) or sqltype.is_text or sqltype == NULL_TYPE:
         return scalar
     found = _parsed(scalar.value.strip(), sqltype)
     if found is None:
-        raise error(106, f"the text constant is no value of type {sqltype}", hint=f"write a constant of type {sqltype}")
+        hint = f"write a constant of type {sqltype}{_SUCH_AS.get(sqltype.name, '')}"
+        raise error(106, f"the text constant is no value of type {sqltype}", hint=hint)
     return found
 
 

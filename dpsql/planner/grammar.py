@@ -165,6 +165,9 @@ def _check_kind(node: exp.Expression) -> None:
         refused = False
     if refused:
         raise unsupported(node)
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.GenerateSeries):
+        hint = "leave it out: GROUP BY shows every declared value, with people or without"
+        raise error(103, "a series in FROM is not supported", hint=hint, span=span_of(node))
     if isinstance(node, exp.Table) and not (isinstance(node.this, exp.Identifier) or is_unnest(node.this)):
         raise error(
             103,

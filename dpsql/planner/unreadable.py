@@ -23,6 +23,8 @@ _INSTEAD = {
     "SUMMARIZE": "write DESCRIBE and the name of a table",
     "\\": "open a session for commands: dpsql SCHEMA",
 }
+_QUOTES = {"`": "`", "[": "]"}
+"""The quotes of names in other dialects: the mark that opens them, and the one that closes them."""
 _BEFORE = "check the words just before it"
 _ENDS = "the statement ends too early: write what is missing"
 
@@ -55,8 +57,8 @@ def _likely(tokens: Sequence[Token], at: int) -> str:
         if "IN" in words:
             return "write IN (?, ?), with one ? for each value, and give the values beside the statement"
         return "write ? for a parameter, and give its value beside the statement"
-    if here in ("`", "["):
-        return 'write names as they are, or in double quotes: "site"'
+    if mark := next((word for word in (before, here) if word in _QUOTES), ""):
+        return f'write names as they are, or in double quotes: "{_quoted(tokens, mark)}"'
     if before in ("GROUP", "ORDER", "PARTITION") and here != "BY":
         return f"write {before} BY"
     for word in (before, here):
@@ -71,6 +73,14 @@ def _likely(tokens: Sequence[Token], at: int) -> str:
     if here == "(" and len(words) > 2 and _is_name(tokens[at - 1]) and (_is_name(tokens[at - 2]) or words[-3] == ")"):
         return f"a comma may be missing before {tokens[at - 1].text[:40]}"
     return _BEFORE
+
+
+def _quoted(tokens: Sequence[Token], mark: str) -> str:
+    """The first name that stands between the quotes of another dialect."""
+    texts = [t.text for t in tokens]
+    begin = texts.index(mark) + 1
+    name = " ".join(texts[begin : texts.index(_QUOTES[mark], begin)] if _QUOTES[mark] in texts[begin:] else [])
+    return name[:40] or "site"
 
 
 def _is_name(token: Token) -> bool:

@@ -297,7 +297,8 @@ def _left_side(group: Joined, side: str, right: Relation, span: Span | None) -> 
         raise error(
             402,
             f"this {side} JOIN would make rows that belong to nobody",
-            hint="keep the side with people's rows: people LEFT JOIN public table",
+            hint="keep the side with people's rows: people LEFT JOIN public table; "
+            "or write JOIN: GROUP BY public columns shows groups without people too",
             span=span,
         )
     return left

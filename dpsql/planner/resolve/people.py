@@ -217,7 +217,7 @@ def group_keys(nodes: list[exp.Expression], scope: Scope) -> list[GroupKey]:
     keys: dict[Node, GroupKey] = {}
     for node in nodes:
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            raise error(301, "* would show rows of people", hint="name the columns to group by", span=span_of(node))
+            raise error(301, "* is no group key", hint="name the columns to group by", span=span_of(node))
         found = scalar(node, scope)
         if not found.is_literal:
             keys.setdefault(found.tree, GroupKey(f"k{len(keys)}", found, None, span_of(node)))
@@ -235,16 +235,15 @@ def _grouping(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Exp
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.name) if node.name.isdigit() else 0
         if not 1 <= position <= len(select.expressions):
-            raise error(
-                305,
-                f"GROUP BY {node.name[:20]} names no column",
-                hint=f"name one, or write its number, at most {len(select.expressions)}",
-                span=span_of(node),
-            )
+            hint = f"name one, or write its number, at most {len(select.expressions)}"
+            raise error(305, f"GROUP BY {node.name[:20]} names no column", hint=hint, span=span_of(node))
         node = unaliased(select.expressions[position - 1])
     elif isinstance(node, exp.Column) and not scope.has(node):
         node = scope.alias(node) or node
     if aggregates(node):
+        if isinstance(node, exp.Window):
+            hint = "write it as a column of a subquery in FROM, and group by that column"
+            raise error(109, "GROUP BY cannot use a window", hint=hint, span=span_of(node))
         raise error(109, "GROUP BY cannot use an aggregate", hint="group by columns", span=span_of(node))
     return node
 
