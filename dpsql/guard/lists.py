@@ -92,12 +92,18 @@ class Lists:
 
     def looked_up(self, block: Block) -> Iterator[tuple[Join, set[Node], bool]]:
         """The joins with tables that the statement itself made, each with the columns that it compares with them, and whether constants
-        choose their rows."""
+        choose their rows.
+
+        Why  a table that reads a release may hold written rows too; where it is compared by released keys alone it lists groups
+        """
         for join in (node for node in walk(block.source.read()) if isinstance(node, Join)):
             bound = self._bounds.get(join.right.name) if isinstance(join.right, Table) else None
-            if bound is not None and not bound.reads:
-                compared = (c for on in join.on for c in walk(on) if isinstance(c, Column))
-                yield join, {column for column in compared if column.relation != _alias(join)}, bound.chooses
+            if bound is None:
+                continue
+            compared = {c for on in join.on for c in walk(on) if isinstance(c, Column)}
+            own = {column for column in compared if column.relation == _alias(join)}
+            if not bound.reads or not all(self._shows_key(bound.name, column.name) for column in own):
+                yield join, compared - own, bound.chooses
 
     def is_cut(self, part: Scalar) -> bool:
         """True if all released values that a part reads cut people into parts of equal size: it leaves out as many, if it decides by
@@ -120,8 +126,11 @@ class Lists:
 
     def _is_key(self, column: Scalar, table: str, name: str) -> bool:
         """True if a table's column holds nothing but released values of a column, by which alone its releases are grouped."""
-        if not column.is_column or not column.origin or self._grouped(table) != {column.origin}:
-            return False
+        grouped = column.is_column and column.origin and self._grouped(table) == {column.origin}
+        return bool(grouped) and self._shows_key(table, name)
+
+    def _shows_key(self, table: str, name: str) -> bool:
+        """True if a table's column holds nothing but released values of a key."""
         while table in self._bounds:
             bound = self._bounds[table]
             shown = dict(zip((known for known, _ in bound.columns), bound.shows, strict=False)).get(name)

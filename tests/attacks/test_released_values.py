@@ -128,6 +128,8 @@ def test_a_filter_by_a_released_value_is_judged_beside_parts_of_equal_size(sessi
         "AND (SELECT AVG(age) + STDDEV(age) FROM patients)",
         "WITH t AS (SELECT sex, AVG(age) AS a FROM patients GROUP BY sex) "
         "SELECT COUNT(*) FROM patients p JOIN t ON t.sex = p.sex WHERE p.age > t.a",
+        "SELECT COUNT(*) FROM patients p JOIN (SELECT FLOOR(age / 10) AS d, AVG(age) AS a FROM patients GROUP BY 1) AS t "
+        "ON FLOOR(p.age / 10) = t.d WHERE p.age > t.a",
         "SELECT h, COUNT(*) FROM (SELECT NTILE(10) OVER (ORDER BY cigarettes_per_day) AS h FROM patients) GROUP BY h",
         "SELECT COUNT(*) FROM patients WHERE marital IN (SELECT marital FROM patients GROUP BY marital HAVING COUNT(*) > 100)",
         f"SELECT v.n, COUNT(*), AVG(age) FROM patients {SHOWN} GROUP BY v.n",
@@ -162,6 +164,25 @@ def test_what_is_made_of_a_column_of_written_rows_sets_no_few_apart(
 ) -> None:
     by = " GROUP BY k" if " AS k" in asked else ""
     refused(session, f"SELECT {asked} FROM patients LEFT JOIN {rows} ON {on}{by}")
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "on"),
+    [
+        ("COUNT(*)", "JOIN", "c.n > 0 AND {x} <> 6215"),
+        ("COUNT(*)", "JOIN", "{x} <> 6215 OR c.n < 10"),
+        ("COUNT(v.x)", "LEFT JOIN", "c.n > 0 AND {x} <> 6215"),
+    ],
+)
+def test_written_rows_beside_a_released_value_leave_no_few_out(
+    session: Session, asked: str, kind: str, on: str
+) -> None:
+    digits = ", ".join(f"({digit})" for digit in range(10))
+    x = "q0.d + 10 * q1.d + 100 * q2.d + 1000 * q3.d"
+    rows = ", ".join(f"(VALUES {digits}) AS q{i}(d)" for i in range(4))
+    beside = "(SELECT COUNT(*) AS n FROM patients WHERE sex = 'male') AS c"
+    written = f"(SELECT {x} AS x FROM {rows}, {beside} WHERE {on.format(x=f'({x})')} GROUP BY 1) AS v"
+    refused(session, f"SELECT {asked} FROM patients {kind} {written} ON age * 100 + school_years = v.x")
 
 
 def test_a_column_of_written_rows_is_shown_where_it_is_of_many(session: Session) -> None:
