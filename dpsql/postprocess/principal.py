@@ -22,11 +22,11 @@ Floats = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
 """Of the interval of one correlation."""
 TRUNCATED = 2.0**-20
-"""What a row may lose of an entry, which is summed in whole numbers."""
+"""The most that a row loses of an entry, which is summed in whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class NoisyMoments:
     """The released second moments of the columns of a pca.
 
     triangle   upper triangle over the intercept and the columns
@@ -77,7 +77,7 @@ class Component:
     entries: tuple[float, ...]
 
 
-def components(moments: Moments) -> list[Component]:
+def components(moments: NoisyMoments) -> list[Component]:
     """As many as there are columns, the largest eigenvalue first."""
     values, vectors = np.linalg.eigh(moments.covariance)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
@@ -91,7 +91,7 @@ def components(moments: Moments) -> list[Component]:
     return found
 
 
-def noise_alone(moments: Moments) -> float:
+def noise_alone(moments: NoisyMoments) -> float:
     """About the largest eigenvalue that the noise alone would show: twice its deviation times the root of the size (Wigner)."""
     return 2 * moments.sigma / moments.rows * sqrt(moments.size - 1)
 
@@ -107,7 +107,7 @@ class Correlation:
     high: float
 
 
-def correlations(moments: Moments) -> Iterator[Correlation]:
+def correlations(moments: NoisyMoments) -> Iterator[Correlation]:
     """Of each pair of columns, the first before the second.
 
     Its interval is made of those of the six entries that it is made of, which hold jointly: their noise has six chances to miss. The
@@ -127,13 +127,13 @@ def correlations(moments: Moments) -> Iterator[Correlation]:
         yield Correlation(i, j, *(float(np.clip(one, -1, 1)) for one in (value, min(ends), max(ends))))
 
 
-def _error(moments: Moments) -> float:
+def _error(moments: NoisyMoments) -> float:
     """The most that an entry errs, of six that hold jointly."""
     deviations = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 12)
     return deviations * moments.sigma + moments.rows * TRUNCATED
 
 
-def _covered(moments: Moments, i: int, j: int, error: float) -> tuple[float, float]:
+def _covered(moments: NoisyMoments, i: int, j: int, error: float) -> tuple[float, float]:
     """The least and the most that the covariance of two columns may be, times n; as wide as can be where n may be 0."""
     found = moments.matrix
     rows = (found[0, 0] - error, found[0, 0] + error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsql.accounting.models import StoredModel
-from dpsql.postprocess.principal import Moments, components, correlations, noise_alone
+from dpsql.postprocess.principal import NoisyMoments, components, correlations, noise_alone
 from dpsql.release.staging import Columns
 
 Row = tuple[object, ...]
@@ -53,8 +53,8 @@ def correlation_rows(model: StoredModel) -> list[Row]:
     return [(*named[one.first], *named[one.second], one.value, one.low, one.high) for one in found]
 
 
-def _moments(model: StoredModel) -> Moments:
-    return Moments(model.moments, model.intercept, model.sigma)
+def _moments(model: StoredModel) -> NoisyMoments:
+    return NoisyMoments(model.moments, model.intercept, model.sigma)
 
 
 def _named(model: StoredModel) -> list[tuple[str, str | None]]:

@@ -637,7 +637,7 @@ def test_a_folder_of_delta_lake_is_declared_so(schema: Schema, reads_delta: None
 
 
 def test_a_folder_of_delta_lake_alone_is_no_empty_one(schema: Schema) -> None:
-    """Where the server cannot read it, a draft says what it lacks."""
+    """A draft says what the server lacks that cannot read it."""
     folder = files(schema, "lake") / "orders"
     shutil.copytree(files(schema, "patient"), folder)
     commit(folder, 0)
