@@ -90,7 +90,7 @@ class Lists:
             return {key.origin or printed(key.tree) for key in selected}
         return {origin for read in (bound.reads if bound is not None else ()) for origin in self.selected_in(read)}
 
-    def looked_up(self, block: Block) -> Iterator[tuple[Join, set[Node], bool]]:
+    def looked_up(self, block: Block) -> Iterator[tuple[Join, set[Column], bool]]:
         """The joins with tables that the statement itself made, each with the columns that it compares with them, and whether constants
         choose their rows.
 
