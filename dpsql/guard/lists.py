@@ -90,7 +90,7 @@ class Lists:
             return {key.origin or printed(key.tree) for key in selected}
         return {origin for read in (bound.reads if bound is not None else ()) for origin in self.selected_in(read)}
 
-    def looked_up(self, block: Block) -> Iterator[tuple[Join, set[Column], bool]]:
+    def looked_up(self, block: Block) -> Iterator[tuple[Join, set[Node], bool]]:
         """The joins with tables that the statement itself made, each with the columns that it compares with them, and whether constants
         choose their rows.
 
@@ -103,7 +103,7 @@ class Lists:
             compared = {c for on in join.on for c in walk(on) if isinstance(c, Column)}
             own = {column for column in compared if column.relation == _alias(join)}
             if not bound.reads or not all(self._shows_key(bound.name, column.name) for column in own):
-                yield join, compared - own, bound.chooses
+                yield join, {*compared - own}, bound.chooses
 
     def is_cut(self, part: Scalar) -> bool:
         """True if all released values that a part reads cut people into parts of equal size: it leaves out as many, if it decides by
