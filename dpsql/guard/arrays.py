@@ -132,3 +132,22 @@ def distinct(units: Places) -> int:
     seen = np.zeros(int(units.max(initial=-1)) + 1, dtype=np.bool_)
     seen[units] = True
     return int(np.count_nonzero(seen))
+
+
+def in_proportion(starts: Places, adds: Numbers) -> tuple[Numbers, Numbers]:
+    """What is added over what the first unit of each group adds: of groups where all add the same number, which is not 1, and of those
+    where they add different ones; nothing of the others.
+
+    Why  twice a sum says what the sum does, to whoever halves it: what is added in the same proportions is one question. A sum of
+         different numbers is none of people, though most of a small group may have the same
+    """
+    places = np.flatnonzero((adds != 0) & np.isfinite(adds))
+    groups, at = np.unique(np.searchsorted(starts, places, "right") - 1, return_index=True)
+    firsts, sizes = np.ones(len(starts)), np.diff(starts, append=len(adds))
+    firsts[groups] = adds[places[at]]
+    every = np.repeat(firsts, sizes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = adds / every
+    scaled[~np.isfinite(scaled)] = 0
+    differ = np.repeat(counted(starts, (scaled != 0) & (scaled != 1)) > 0, sizes)
+    return np.where(differ | (every == 1), 0.0, scaled), np.where(differ, scaled, 0.0)

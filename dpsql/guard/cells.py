@@ -78,6 +78,12 @@ def keyed(units: Places, adds: Numbers) -> Keys:
     return np.asarray((units.astype(np.uint32) << np.uint32(HASH_BITS)) | _hashes(adds))
 
 
+def of_kind(kind: str, found: list[Keys], multiples: list[Keys], others: list[Keys]) -> list[tuple[str, Keys]]:
+    """Cells of a kind, with those that tell multiples of what adds up; hashes have none."""
+    cells = [(kind, keys) for keys in (*found, *(multiples if kind == "adds" else ()))]
+    return cells + [("adds in proportion", keys) for keys in others if kind == "adds"]
+
+
 def _hashes(adds: Numbers) -> Keys:
     if len(adds) > 1 and (adds == adds[0]).all():
         # they all add the same, as where they are counted

@@ -43,11 +43,12 @@ from dpsql.guard.arrays import (
     distinct,
     filled,
     hashed,
+    in_proportion,
     numbered,
     places,
     smallest,
 )
-from dpsql.guard.cells import Cells, Keys, cells, keyed
+from dpsql.guard.cells import Cells, Keys, cells, keyed, of_kind
 from dpsql.guard.columns import Constants, constants
 from dpsql.guard.lists import Lists
 from dpsql.guard.parts import MOST, Change, Part, Shares, boolean_parts, losing_parts, number_parts, set_to
@@ -164,8 +165,8 @@ class Evaluating:
         whole, count = distinct(units), len(starts)
         fewest = self._sample.fewest if count > 1 else 0
         different = {id(sums[added]): sums[added] for _, added in values}
-        cut = {place: _grouped_keys(units, starts, adds, fewest) for place, adds in different.items()}
-        keys = {one: cut[id(sums[one[1]])] for one in values}
+        cut = {place: _every_keys(units, starts, adds, fewest) for place, adds in different.items()}
+        keys = {one: of_kind(one[0], *cut[id(sums[one[1]])]) for one in values}
         met = {added: sums[added] > 0 for added in asked}
         people = {added: whole if found.all() else distinct(units[found]) for added, found in met.items()}
         least = {added: smallest(starts, found) for added, found in met.items()}
@@ -174,7 +175,7 @@ class Evaluating:
             whole,
             count,
             cells(
-                [(one[0], found) for one, _ in told for found in keys[one]],
+                [cell for one, _ in told for cell in keys[one]],
                 [its for one, its in told for _ in keys[one]],
             ),
             {condition: people[added] for condition, added in conditions.items()},
@@ -373,6 +374,11 @@ def _outside(block: Block, variants: Sequence[Variant]) -> list[Variant | None]:
         return []
     source = block.source.read()
     return [None, *(variant for variant in variants if set_to(source, *variant) == source)]
+
+
+def _every_keys(units: Places, starts: Places, adds: Numbers, fewest: float) -> tuple[list[Keys], ...]:
+    """One statistic cut into its groups: as it is, the number of those who add, where all add the same, and else in proportion."""
+    return tuple(_grouped_keys(units, starts, some, fewest) for some in (adds, *in_proportion(starts, adds)))
 
 
 def _grouped_keys(units: Places, starts: Places, adds: Numbers, fewest: float) -> list[Keys]:

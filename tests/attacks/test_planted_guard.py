@@ -111,6 +111,11 @@ def nothing_is_near(patch: Patch) -> None:
     patch.setattr(sketches.Sketches, "near", lambda self, able, marks, most: (none, none))
 
 
+def multiples_are_other_questions(patch: Patch) -> None:
+    """Twice a sum is no sum."""
+    patch.setattr(evaluating, "in_proportion", lambda starts, adds: (np.zeros(len(adds)),) * 2)
+
+
 def the_sample_is_taken_for_too_coarse(patch: Patch) -> None:
     """R3b looks for no difference, as where one sample unit stands for k people."""
     patch.setattr(History, "_sees_no_few", lambda self: True)
@@ -191,6 +196,11 @@ CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (nothing_is_loaded, [LIGHT, LIGHTER]),
     (what_is_packed_hides_the_rest, [LIGHT, LIGHTER]),
     (nothing_is_near, [LIGHT, LIGHTER]),
+    (multiples_are_other_questions, [LIGHT.replace("COUNT(*)", "SUM(3)"), LIGHTER]),
+    (
+        multiples_are_other_questions,
+        [LIGHT.replace("COUNT(*)", "SUM(age)"), LIGHTER.replace("COUNT(*)", "SUM(-age / 3e0)")],
+    ),
     (the_sample_is_taken_for_too_coarse, [LIGHT, LIGHTER]),
     (sizes_alone_are_compared, [LIGHT, LIGHTER]),
     (thresholds_are_as_the_sample_sees_them, [f"{TOTAL} WHERE weight < 81.4", f"{TOTAL} WHERE weight <= 81.4"]),
