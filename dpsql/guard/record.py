@@ -24,8 +24,6 @@ from dpsql.plan.releases import Bounded, SmallCell
 
 VERSION = 8
 """Of what is written."""
-_BEFORE = 7
-"""The version before, which is read too: it has the keys of every cell, equal or not."""
 Load = Callable[[int], Keys]
 """The keys of a cell, by its place in the record."""
 
@@ -94,11 +92,7 @@ def is_of(text: str, identity: str) -> bool:
 
 def keys(text: str) -> list[Keys]:
     """The keys of every cell of a record. Raises as `read`."""
-    head = _head(text)
-    marks = _marks(head)
-    if head["version"] == _BEFORE:
-        marks = marks.copy()
-        marks["digest"] = np.arange(len(marks))
+    marks = _marks(_head(text))
     different = _different(marks)
     ends = np.cumsum(marks["size"][list(different.values())].astype(np.int64))
     found = _unpacked(text.partition("\n")[2])
@@ -130,7 +124,7 @@ def _head(text: str) -> Any:
 
 
 def _is_of(head: Any, identity: str) -> bool:
-    return isinstance(head, dict) and head["version"] in (_BEFORE, VERSION) and bool(head["sample"] == identity)
+    return isinstance(head, dict) and head["version"] == VERSION and bool(head["sample"] == identity)
 
 
 def _marks(head: Any) -> Marks:

@@ -51,6 +51,8 @@ def test_other_peoples_rows_are_refused_with_what_there_is_to_equate(unit: str, 
             schema,
         )
     assert refused.value.code == "DPSQL-402"
-    assert refused.value.hint is not None and ("privacy unit" in refused.value.hint) == (unit == "patient")
-    followed = "patient_id IN (SELECT patient_id FROM patient WHERE site > 1)" if unit == "patient" else "TRUE"
-    compile_statement(read(f"SELECT COUNT(*) FROM patient WHERE {followed}"), Options(), schema)
+    tie = "p.patient_id = q.patient_id"
+    assert refused.value.hint is not None and (f"add {tie}" in refused.value.hint) == (unit == "patient")
+    inner = "SELECT * FROM patient AS q WHERE q.site = p.site"
+    followed = f"EXISTS ({inner} AND {tie})" if unit == "patient" else "TRUE"
+    compile_statement(read(f"SELECT COUNT(*) FROM patient AS p WHERE {followed}"), Options(), schema)
