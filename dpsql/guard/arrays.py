@@ -135,8 +135,8 @@ def distinct(units: Places) -> int:
 
 
 def in_proportion(starts: Places, adds: Numbers) -> tuple[Numbers, Numbers]:
-    """What is added over what the first unit of each group adds: of groups where all add the same number, which is not 1, and of those
-    where they add different ones; nothing of the others.
+    """Numbers that units add, over the one that the first unit of their group adds: of groups where all add the same, which is not 1,
+    and of those where they add different ones; 0 of the others.
 
     Why  twice a sum says what the sum does, to whoever halves it: what is added in the same proportions is one question. A sum of
          different numbers is none of people, though most of a small group may have the same

@@ -11,7 +11,8 @@ from dpsql.core.errors import Error, error
 from dpsql.core.loss import NO_LOSS
 from dpsql.core.spans import Span
 from dpsql.core.sqltypes import BOOLEAN
-from dpsql.guard.record import Judged
+from dpsql.guard.identifiers import is_unsized
+from dpsql.guard.record import Judged, outputs
 from dpsql.plan.releases import Bounded
 from dpsql.plan.tables import PublicTable
 from dpsql.planner.model_terms import summed
@@ -36,11 +37,22 @@ def bounded(query: Query, world: World, ways: int | None = None) -> Bounded:
 
 
 def judged(query: Query, asked: Bounded, world: World) -> Judged:
-    """A question that counts its columns as the guard judges it: of its rows and its values."""
+    """A question that counts its columns as the guard judges it: of its rows and its values.
+
+    Why  what is released as a whole has no cells that could be hidden (R2): where it is about few it is refused
+    """
     values = [one.argument for one in asked.blocks[0].block.aggregates]
     places = [i for i, value in enumerate(values) if value is not None and value.sqltype == BOOLEAN]
     about = replace(query, tree=summed(query.tree, places))
-    return replace(world.guard.judge(bounded(about, world)), bounded=asked)
+    found, k = world.guard.judge(bounded(about, world)), world.guard.policy.k
+    sized = [part.block.name for part in found.bounded.blocks if not is_unsized(part.block)]
+    few = [name for name in sized if outputs(found.small.get(name, ()))]
+    problem = error(
+        602,
+        f"rule R2: it is about fewer than {k} people, or one of its columns is, and what is released as a whole can hide nothing",
+        hint=f"take a condition, and columns, that are true of {k} people or more",
+    )
+    return replace(found, bounded=asked, findings=(*found.findings, *([problem] if few else ())))
 
 
 def written(query: Query) -> str:
