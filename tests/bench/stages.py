@@ -40,7 +40,7 @@ PLACES: tuple[tuple[object, str, str], ...] = (
     (SystemNoise, "laplace", "noise"),
     (SystemNoise, "gaussian", "noise"),
     (Answers, "put", "store"),
-    (dpsql.release.staging, "estimate", "estimates"),
+    (dpsql.release.staging, "with_bars", "estimates"),
     (Sandbox, "load", "sandbox: load"),
     (Sandbox, "run", "shell"),
     (dpsql.session.answer, "_finished", "rows and accuracy"),
