@@ -137,7 +137,7 @@ DIFFERENT = [
         "SELECT code, COUNT(*) FROM patient WHERE code IN (1, 3) GROUP BY 1",
     ),
     ("SELECT site, COUNT(*) FROM patient GROUP BY 1", "SELECT site % 2, COUNT(*) FROM patient GROUP BY 1"),
-    ("SELECT SUM(age) FROM patient", "SELECT SUM(CAST(age AS DOUBLE)) FROM patient"),
+    ("SELECT SUM(age) FROM patient", "SELECT SUM(age + 1) FROM patient"),
     ("SELECT SUM(CAST(income AS INTEGER)) FROM patient", "SELECT SUM(CAST(income AS DECIMAL(9,1))) FROM patient"),
     ("SELECT COUNT(*) FROM patient WHERE female", "SELECT COUNT(*) FROM patient WHERE female IS NOT FALSE"),
     (

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from dpsql.planner.spellings import from_pivot
 
 
 class Dpsql(DuckDB):
@@ -19,6 +21,11 @@ class Dpsql(DuckDB):
     """
 
     class Parser(DuckDB.Parser):
+        def parse(self, raw_tokens: list[Token], sql: str | None = None) -> list[exp.Expression | None]:
+            """A PIVOT that is ordered or limited is read as the query from it that dpsql reads it as."""
+            is_pivot = bool(raw_tokens) and raw_tokens[0].text.upper() == "PIVOT"
+            return super().parse(from_pivot(raw_tokens) if is_pivot else raw_tokens, sql)
+
         def _parse_hint(self) -> exp.Hint | None:
             """The clause stands where other dialects have hints, and is kept as one, word by word."""
             if not self._match_text_seq("WITH", "DIFFERENTIAL_PRIVACY"):
