@@ -355,8 +355,8 @@ def test_rule_42_a_top_up_with_fresh_pays_the_whole_price(tmp_path: Path) -> Non
             "/* dpsql: max_groups=2 */ SELECT year, COUNT(*) FROM visit GROUP BY 1",
         ),
         ("SELECT SUM(age) FROM patient", "SELECT dp_sum(age, lower := 10, upper := 91) FROM patient"),
-        ("SELECT SUM(weight) FROM patient", "SELECT SUM(2 * weight) FROM patient"),
-        ("SELECT SUM(age) FROM patient", "SELECT SUM(CAST(age AS DOUBLE)) FROM patient"),
+        ("SELECT SUM(weight) FROM patient", "SELECT SUM(-weight) FROM patient"),
+        ("SELECT SUM(age) FROM patient", "SELECT SUM(age + 1) FROM patient"),
         ("SELECT site, COUNT(*) FROM patient GROUP BY 1", "SELECT COUNT(*) FROM patient"),
         ("SELECT COUNT(*) FROM patient", "SELECT site, COUNT(*) FROM patient GROUP BY 1"),
         (
