@@ -123,9 +123,14 @@ class Guarding:
             return judged
         bounded = judged.bounded
         lists = Lists([part.block for part in bounded.blocks], bounded.bounds)
-        # no sample unit has what a list has that is selected privately; a single value is no list
+        # no sample unit has what a list has that is selected privately; a single value is no list. Who chooses by a list of keys
+        # takes or leaves whole groups, of which noise alone may leave none
         single = {one.name for one in bounded.bounds if one.one_row}
-        tables = {name: table for name, table in tables.items() if name in single or not lists.selected_in(name)}
+        tables = {
+            name: table
+            for name, table in tables.items()
+            if name in single or not (lists.selected_in(name) or lists.is_of_keys(name))
+        }
         if not tables:
             return judged
         found = self._judged(bounded, tables)

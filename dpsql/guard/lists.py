@@ -105,6 +105,11 @@ class Lists:
             if not bound.reads or not all(self._shows_key(bound.name, column.name) for column in own):
                 yield join, {*compared - own}, bound.chooses
 
+    def is_of_keys(self, table: str) -> bool:
+        """True if a table has nothing but released values of keys."""
+        bound = self._bounds.get(table)
+        return bound is not None and all(self._shows_key(table, name) for name, _ in bound.columns)
+
     def is_cut(self, part: Scalar) -> bool:
         """True if all released values that a part reads cut people into parts of equal size: it leaves out as many, if it decides by
         them."""

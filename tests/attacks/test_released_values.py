@@ -188,3 +188,9 @@ def test_written_rows_beside_a_released_value_leave_no_few_out(
 def test_a_column_of_written_rows_is_shown_where_it_is_of_many(session: Session) -> None:
     sql = f"SELECT COUNT(v.a) FROM patients LEFT JOIN {ONE} ON age = v.a AND sex = v.s AND school_years = v.e"
     assert list(session.execute(sql).rows) == [(None,)]
+
+
+def test_a_list_of_released_keys_that_is_empty_is_answered(session: Session) -> None:
+    """Noise alone may leave no group of those that are asked for: whole groups, of which R2 tells the few."""
+    rich = "SELECT marital FROM patients GROUP BY marital HAVING COUNT(*) > 100000"
+    assert session.execute(f"SELECT COUNT(*) FROM patients WHERE marital IN ({rich})").rows
