@@ -91,8 +91,8 @@ _FORMATS: Mapping[str, Mapping[str, str]] = {
     },
 }  # fmt: skip
 """By function what its formats are called here; not those that pad with blanks, such as Month, or write capitals."""
-_BESIDE = re.compile(r"[-/., :_]|\"([^\"]*)\"")
-"""Letters between the words of a format, and texts in quotes."""
+_BESIDE = re.compile(r"[-/., :_]|\"([^\"%]+)\"")
+"""Letters between the words of a format, and texts in quotes, without what STRFTIME would read as a part."""
 
 
 def _formatted(function: str) -> Callable[..., exp.Expression | None]:
@@ -131,8 +131,9 @@ def _contains(kind: type[exp.Or] | type[exp.And]) -> Callable[..., exp.Expressio
 _HAS_ANY, _HAS_ALL = _contains(exp.Or), _contains(exp.And)
 _DIFFERENCE, _TRUNCATED = _in_words("date_diff", 3), _in_words("date_trunc", 2)
 SPELLINGS: Mapping[str, Sequence[Spelling]] = {
-    **dict.fromkeys(("std", "stdev"), ("STDDEV(a)",)),
-    "stdevp": ("STDDEV_POP(a)",),
+    "stdev": ("STDDEV(a)",),
+    # MySQL's is of all rows, SQL Server's STDEV of a sample
+    **dict.fromkeys(("std", "stdevp"), ("STDDEV_POP(a)",)),
     "var": ("VARIANCE(a)",),
     "varp": ("VAR_POP(a)",),
     **dict.fromkeys(("fsum", "sumkahan", "kahan_sum"), ("SUM(a)",)),
