@@ -126,6 +126,8 @@ def _wrong(table: Table, source: StoredSource) -> str | None:
         return "a public table is one file; name it without *"
     if "*" in str(source.pattern.parent):
         return "* names files of one folder; write it in the last part of source only"
+    if (source.pattern.parent / "_delta_log").exists():
+        return "its folder is a table of Delta Lake and holds removed rows too; write its rows as Parquet into another folder"
     return "no file has such a name; correct source, or put one there" if source.paths == (source.pattern,) else None
 
 

@@ -240,6 +240,13 @@ def test_a_pattern_that_names_no_files_is_told(folder: Path, source: str, what: 
     assert raised.value.code == "DPSQL-707"
 
 
+def test_files_of_delta_lake_are_not_read_without_its_log(folder: Path) -> None:
+    declare(folder, DECLARED)
+    (folder / "visit" / "_delta_log").mkdir()
+    with pytest.raises(Error, match=r"DPSQL-707: .*holds removed rows too"):
+        opened(folder)
+
+
 def test_a_public_table_is_one_file_and_in_no_pattern(folder: Path) -> None:
     declare(folder, DECLARED.replace('"ward.csv"', '"ward*.csv"'))
     with pytest.raises(Error, match="a public table is one file"):
