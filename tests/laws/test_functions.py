@@ -180,7 +180,7 @@ def test_a_with_query_may_be_called_as_a_function_of_other_engines() -> None:
     assert isinstance(parsed, Query) and parsed.plain is None
     assert (
         parsed.tree.sql("duckdb")
-        == "WITH std(a) AS (SELECT 1) SELECT std.a, STDDEV(b) FROM std, (SELECT 2 AS b) AS nvl(b)"
+        == "WITH std(a) AS (SELECT 1) SELECT std.a, STDDEV_POP(b) FROM std, (SELECT 2 AS b) AS nvl(b)"
     )
 
 
