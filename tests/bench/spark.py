@@ -68,7 +68,9 @@ def _queries(folder: Path, scale: str, url: str, rounds: int) -> None:
     """Nothing is known of the limits of files, so all of them are enforced."""
     declared = tpch.schema(folder)
     # at a small scale some of the queries are about fewer people than the guard's k, at a large one some take minutes
-    asked = replace(declared, guard=replace(declared.guard, mode="off"), limits=replace(declared.limits, seconds=Fraction(900)))
+    asked = replace(
+        declared, guard=replace(declared.guard, mode="off"), limits=replace(declared.limits, seconds=Fraction(900))
+    )
     schema = cluster.moved(asked, url, "bench")
     plain = ConnectServer(schema.source)
     for table in tpch.TABLES:
