@@ -193,7 +193,7 @@ def run(interrupt: Callable[[], None], work: Callable[[], Result]) -> Result:
     Errors  703, 710, 110 the statement was ended; else what the work raises
     """
     statement = current()
-    found: _Found[Result] = _Found(work)
+    found: Task[Result] = Task(work)
     with statement.running():
         _give(found.work, statement)
         while not found.done.is_set():
@@ -248,15 +248,22 @@ def _ended_by_ctrl_c(statement: Cancellation) -> Iterator[None]:
         statement.cancel()
 
 
-class _Found(Generic[Result]):
-    """Outcome of some work, which is done once however often it is begun."""
+class Task(Generic[Result]):
+    """Some work for another thread, which is done once however often it is begun.
+
+    fault  what it raised, or None
+    """
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self.done = threading.Event()
+        self.fault: BaseException | None = None
         self._begun = threading.Lock()
         self._work = work
         self._results: list[Result] = []
-        self._fault: BaseException | None = None
+
+    def begin(self) -> None:
+        """In a thread of its own; where the process ends, the result has no reader."""
+        threading.Thread(target=self.work, daemon=True).start()
 
     def work(self) -> None:
         if not self._begun.acquire(blocking=False):
@@ -264,14 +271,14 @@ class _Found(Generic[Result]):
         try:
             self._results.append(self._work())
         except BaseException as fault:
-            self._fault = fault
+            self.fault = fault
         finally:
             self.done.set()
 
     def result(self) -> Result:
         """Raises what the work raised."""
-        if self._fault is not None:
-            raise self._fault
+        if self.fault is not None:
+            raise self.fault
         return self._results[0]
 
 

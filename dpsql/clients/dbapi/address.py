@@ -31,7 +31,7 @@ class ServerAddress:
     @property
     def place(self) -> str:
         """Host and port, for errors."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_and_port(self.host, self.port)
 
 
 def read_address(text: str, token: str | None) -> ServerAddress:
@@ -52,7 +52,7 @@ def read_address(text: str, token: str | None) -> ServerAddress:
         raise _wrong("it names no dataset")
     if parts.query or parts.fragment:
         raise _wrong("it has more than a host and a dataset")
-    if parts.scheme == "http" and not _is_loopback(parts.hostname):
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise error(
             802, "a token is not sent in plain text to another machine", hint=f"write {FORM}, of a server with TLS"
         )
@@ -66,11 +66,16 @@ def read_address(text: str, token: str | None) -> ServerAddress:
     return ServerAddress(parts.scheme == "https", parts.hostname, port, path, found)
 
 
+def host_and_port(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _wrong(why: str) -> Error:
     return error(802, f"the URL of the server cannot be used: {why}", hint=f"write {FORM}")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """True for a host that is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

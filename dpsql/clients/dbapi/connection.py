@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from dpsql.clients.dbapi.cursor import AnySession, Cursor, Parameters, priced
+from dpsql.clients.dbapi.cursor import Cursor, Parameters, priced
 from dpsql.clients.output.prices import StatementPrice
 from dpsql.core import errors
 from dpsql.core.errors import error
 from dpsql.schema.model import Schema
 from dpsql.session.opening import open_session
 from dpsql.session.result import Answer
+
+if TYPE_CHECKING:
+    from dpsql.clients.dbapi.remote import RemoteSession
+    from dpsql.session.session import Session
 
 
 def open_connection(
@@ -62,8 +66,8 @@ class Connection:
     ProgrammingError = errors.ProgrammingError
     NotSupportedError = errors.NotSupportedError
 
-    def __init__(self, session: AnySession) -> None:
-        self._session: AnySession | None = session
+    def __init__(self, session: Session | RemoteSession) -> None:
+        self._session: Session | RemoteSession | None = session
         self.messages = [(errors.Warning, errors.Warning(note)) for note in session.told]
         """PEP 249's optional extension: what was noticed of the ledger when the data was opened."""
         self._settings = 0
@@ -84,7 +88,7 @@ class Connection:
         """True if what is spent is forgotten with this connection."""
         return self._open().in_memory
 
-    def _open(self) -> AnySession:
+    def _open(self) -> Session | RemoteSession:
         if self._session is None:
             raise error(802, "the connection is closed", hint="open a new one with dpsql.connect(...)")
         return self._session

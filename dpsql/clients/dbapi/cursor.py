@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from dpsql.clients.dbapi.types import read_type
 from dpsql.clients.output.prices import StatementPrice
@@ -14,7 +14,6 @@ from dpsql.core.escaping import harmless
 from dpsql.mechanisms.prices import nominal
 from dpsql.plan.charges import Receipt
 from dpsql.plan.tables import Accuracy
-from dpsql.schema.model import Schema
 from dpsql.session.result import Answer
 
 if TYPE_CHECKING:
@@ -22,53 +21,14 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from dpsql.clients.dbapi.connection import Connection
+
 Parameters = Sequence[object] | Mapping[str, object]
 Row = tuple[object, ...]
 Columns = Sequence[tuple[str, str]]
 Made = TypeVar("Made")
 Description = tuple[str, str, None, None, int | None, int | None, None]
 """Name, type code, display size, internal size, precision, scale, null_ok."""
-
-
-class AnySession(Protocol):
-    """A session as a connection uses it: in this process, or a server's."""
-
-    def execute(self, sql: str, parameters: Parameters = ()) -> Answer: ...
-    def explain(self, sql: str, parameters: Parameters = ()) -> str: ...
-    def price(self, sql: str, parameters: Parameters = ()) -> tuple[Receipt, int]: ...
-    def describe(self, sql: str, parameters: Parameters = ()) -> tuple[tuple[str, str], ...]: ...
-    def certificates(self, fingerprints: Sequence[str]) -> list[dict[str, object]]: ...
-    @property
-    def told(self) -> tuple[str, ...]: ...
-    @property
-    def in_memory(self) -> bool: ...
-    @property
-    def analyst(self) -> str: ...
-    @property
-    def schema(self) -> Schema: ...
-    def interrupt(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class Connected(Protocol):
-    """The connection of a cursor, as far as the cursor uses it; it is a dpsql.Connection."""
-
-    _settings: int
-
-    @property
-    def _is_open(self) -> bool: ...
-    def _open(self) -> AnySession: ...
-    def _execute(self, sql: str, parameters: Parameters) -> Answer: ...
-    def _has_result(self, sql: str, parameters: Parameters) -> bool: ...
-    def cursor(self) -> Cursor: ...
-    def explain(self, sql: str, parameters: Parameters = ()) -> str: ...
-    def price(self, sql: str, parameters: Parameters = ()) -> StatementPrice: ...
-    @property
-    def in_memory(self) -> bool: ...
-    def commit(self) -> None: ...
-    def rollback(self) -> None: ...
-    def interrupt(self) -> None: ...
-    def close(self) -> None: ...
 
 
 def priced(receipt: Receipt, cached: bool, releases: int, as_of: str = "") -> StatementPrice:
@@ -89,7 +49,7 @@ class Cursor:
     arraysize: int = 1
     lastrowid: None = None
 
-    def __init__(self, connection: Connected) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.messages: list[tuple[type[errors.Warning], errors.Warning]] = []
         self._connection = connection
         self._answer: Answer | None = None
@@ -104,7 +64,7 @@ class Cursor:
         raise TypeError("a cursor cannot be copied or pickled")
 
     @property
-    def connection(self) -> Connected:
+    def connection(self) -> Connection:
         """The connection that this cursor belongs to."""
         return self._connection
 
@@ -118,10 +78,7 @@ class Cursor:
         self._check_open()
         self._forget()
         given = _checked(parameters)
-        answer = self._connection._execute(sql, given)
-        self._answer, self._asked = answer, (sql, given, self._connection._settings)
-        self.messages = [(errors.Warning, errors.Warning(note)) for note in answer.notes]
-        return self
+        return self._hold(self._connection._execute(sql, given), sql, given)
 
     def executemany(self, sql: str, seq_of_parameters: Iterable[Parameters]) -> Cursor:
         """Run a statement once for each of some parameters; its result is the rows of all of them, in their order, and
@@ -144,8 +101,11 @@ class Cursor:
         answers = [self._connection._execute(sql, parameters) for parameters in each]
         from dpsql.session.together import together
 
-        self._answer, self._asked = together(answers), (sql, each[-1], self._connection._settings)
-        self.messages = [(errors.Warning, errors.Warning(note)) for note in self._answer.notes]
+        return self._hold(together(answers), sql, each[-1])
+
+    def _hold(self, answer: Answer, sql: str, parameters: Parameters) -> Cursor:
+        self._answer, self._asked = answer, (sql, parameters, self._connection._settings)
+        self.messages = [(errors.Warning, errors.Warning(note)) for note in answer.notes]
         return self
 
     def setinputsizes(self, sizes: Sequence[object]) -> None:
@@ -300,17 +260,8 @@ class Cursor:
 
         return self._all_as(polars_frame, accuracy)
 
-    def df(self, *, accuracy: bool = False) -> pandas.DataFrame:
-        """`fetch_df`, as DuckDB's users write it."""
-        return self.fetch_df(accuracy=accuracy)
-
-    def pl(self, *, accuracy: bool = False) -> polars.DataFrame:
-        """`fetch_polars`, as DuckDB's users write it."""
-        return self.fetch_polars(accuracy=accuracy)
-
-    def arrow(self, *, accuracy: bool = False) -> pyarrow.Table:
-        """`fetch_arrow_table`, as DuckDB's users write it."""
-        return self.fetch_arrow_table(accuracy=accuracy)
+    df, pl, arrow = fetch_df, fetch_polars, fetch_arrow_table
+    """The same, as DuckDB's users write it."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows that are left, for any library that reads Arrow's PyCapsule interface; needs pyarrow."""

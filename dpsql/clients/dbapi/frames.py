@@ -32,10 +32,11 @@ _NAMES: dict[str, tuple[str, str, str]] = {
     "UBIGINT": ("uint64", "UInt64", "UInt64"), "FLOAT": ("float32", "Float32", "float32"),
     "DOUBLE": ("float64", "Float64", "float64"), "VARCHAR": ("string", "String", "string"),
     "BLOB": ("binary", "Binary", "object"), "DATE": ("date32", "Date", "datetime64[s]"),
+    "HUGEINT": ("decimal128", "Int128", "Int64"), "DECIMAL": ("decimal128", "Decimal", "object"),
+    "TIME": ("time64", "Time", "object"), "TIMESTAMP": ("timestamp", "Datetime", "datetime64[us]"),
+    "INTERVAL": ("duration", "Duration", "timedelta64[us]"), "LIST": ("list_", "List", "object"),
 }  # fmt: skip
-"""Types that take no arguments, as pyarrow, polars and pandas name them."""
-_OTHERS = ("HUGEINT", "DECIMAL", "TIME", "TIMESTAMP", "INTERVAL")
-"""Types that they have too, by other means; what is of any further type is shown as text."""
+"""Types as pyarrow, polars and pandas name them; what is of any further type is shown as text."""
 
 
 def arrow_table(columns: Columns, rows: Rows) -> pyarrow.Table:
@@ -50,23 +51,19 @@ def arrow_table(columns: Columns, rows: Rows) -> pyarrow.Table:
 
 
 def _arrow_type(arrow: ModuleType, kind: ResultType, values: Sequence[object]) -> Any:
+    made = getattr(arrow, _names(kind)[0])
     match kind.name:
         case "LIST" if kind.item is not None:
             items = [item for value in values if isinstance(value, list) for item in value]
-            return arrow.list_(_arrow_type(arrow, kind.item, items))
+            return made(_arrow_type(arrow, kind.item, items))
         case "DECIMAL":
-            return arrow.decimal128(kind.precision, kind.scale)
+            return made(kind.precision, kind.scale)
         case "HUGEINT":
             wide = any(isinstance(value, int) and abs(value) >= WIDEST for value in values)
-            return arrow.decimal256(39, 0) if wide else arrow.decimal128(38, 0)
-        case "TIME":
-            return arrow.time64("us")
-        case "TIMESTAMP":
-            return arrow.timestamp("us")
-        case "INTERVAL":
-            return arrow.duration("us")
-        case name:
-            return getattr(arrow, _NAMES.get(name, _NAMES["VARCHAR"])[0])()
+            return arrow.decimal256(39, 0) if wide else made(38, 0)
+        case "TIME" | "TIMESTAMP" | "INTERVAL":
+            return made("us")
+    return made()
 
 
 def polars_frame(columns: Columns, rows: Rows) -> polars.DataFrame:
@@ -87,21 +84,15 @@ def polars_frame(columns: Columns, rows: Rows) -> polars.DataFrame:
 
 
 def _polars_type(polars: ModuleType, kind: ResultType) -> Any:
+    made = getattr(polars, _names(kind)[1])
     match kind.name:
         case "LIST" if kind.item is not None:
-            return polars.List(_polars_type(polars, kind.item))
+            return made(_polars_type(polars, kind.item))
         case "DECIMAL":
-            return polars.Decimal(kind.precision, kind.scale)
-        case "HUGEINT":
-            return polars.Int128
-        case "TIME":
-            return polars.Time
-        case "TIMESTAMP":
-            return polars.Datetime("us")
-        case "INTERVAL":
-            return polars.Duration("us")
-        case name:
-            return getattr(polars, _NAMES.get(name, _NAMES["VARCHAR"])[1])
+            return made(kind.precision, kind.scale)
+        case "TIMESTAMP" | "INTERVAL":
+            return made("us")
+    return made
 
 
 def pandas_frame(columns: Columns, rows: Rows) -> pandas.DataFrame:
@@ -121,18 +112,12 @@ def pandas_frame(columns: Columns, rows: Rows) -> pandas.DataFrame:
 
 
 def _pandas_type(kind: ResultType, values: Sequence[object]) -> str:
-    match kind.name:
-        case "HUGEINT":
-            fit = all(-(2**63) <= value < 2**63 for value in values if isinstance(value, int))
-            return "Int64" if fit else "object"
-        case "DECIMAL" | "TIME" | "LIST":
-            return "object"
-        case "TIMESTAMP":
-            return "datetime64[us]"
-        case "INTERVAL":
-            return "timedelta64[us]"
-        case name:
-            return _NAMES.get(name, _NAMES["VARCHAR"])[2]
+    wide = kind.name == "HUGEINT" and any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in values)
+    return "object" if wide else _names(kind)[2]
+
+
+def _names(kind: ResultType) -> tuple[str, str, str]:
+    return _NAMES.get(kind.name, _NAMES["VARCHAR"])
 
 
 def _with_values(columns: Columns, rows: Rows) -> list[tuple[tuple[str, str], list[object]]]:
@@ -158,7 +143,7 @@ def _made(
 
 
 def _as_text(kind: ResultType) -> bool:
-    return _as_text(kind.item) if kind.item is not None else kind.name not in (*_NAMES, *_OTHERS)
+    return _as_text(kind.item) if kind.item is not None else kind.name not in _NAMES
 
 
 def _plain(kind: ResultType, value: object) -> object:

@@ -33,14 +33,11 @@ def pack(value: object) -> Json:
             return value if math.isfinite(value) else repr(value)
         case bytes():
             return value.hex()
-        case datetime():
-            return value.isoformat(sep=" ")
         case timedelta():
             return [value.days, value.seconds, value.microseconds]
         case list() | tuple():
             return [pack(item) for item in value]
-        case date() | time():
-            return value.isoformat()
+    # days, moments and times as ISO 8601 writes them
     return str(value)
 
 
@@ -87,6 +84,16 @@ def packed_rows(rows: Sequence[tuple[object, ...]]) -> Iterator[list[Json]]:
         yield [[pack(value) for value in row] for row in rows[begin : begin + CHUNK]]
 
 
+def read_columns(found: Json) -> tuple[tuple[str, str], ...]:
+    return (
+        tuple((str(one[0]), str(one[1])) for one in found if isinstance(one, list)) if isinstance(found, list) else ()
+    )
+
+
+def read_texts(found: Json) -> tuple[str, ...]:
+    return tuple(map(str, found)) if isinstance(found, list) else ()
+
+
 def read_rows(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Json]]) -> list[tuple[object, ...]]:
     readers = [reader(read_type(sqltype)) for _, sqltype in columns]
     return [tuple(read(value) for read, value in zip(readers, row, strict=True)) for row in rows]
@@ -104,35 +111,30 @@ def _fraction(text: str) -> Fraction:
     return Fraction(text)
 
 
-_TAGS: dict[str, Callable[[str], object]] = {
-    "float": float,
-    "decimal": Decimal,
-    "fraction": _fraction,
-    "timestamp": datetime.fromisoformat,
-    "date": date.fromisoformat,
-    "time": time.fromisoformat,
+def _spaced(value: datetime) -> str:
+    return value.isoformat(sep=" ")
+
+
+_TAGGED: dict[str, tuple[type, Callable[..., str], Callable[[str], object]]] = {
+    "float": (float, repr, float),
+    "decimal": (Decimal, str, Decimal),
+    "fraction": (Fraction, str, _fraction),
+    "timestamp": (datetime, _spaced, datetime.fromisoformat),
+    "date": (date, date.isoformat, date.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
 }
+"""By its tag a type, how it is written, and how it is read; the first that fits is taken."""
 
 
 def pack_parameter(value: object) -> Json:
     """A parameter as JSON. Raises 108 for what is of no type that a statement takes."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == () and hasattr(value, "item"):
         value = value.item()
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return {"float": repr(value)}
-        case Decimal():
-            return {"decimal": str(value)}
-        case Fraction():
-            return {"fraction": str(value)}
-        case datetime():
-            return {"timestamp": value.isoformat(sep=" ")}
-        case date():
-            return {"date": value.isoformat()}
-        case time():
-            return {"time": value.isoformat()}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    for tag, (kind, write, _) in _TAGGED.items():
+        if isinstance(value, kind):
+            return {tag: write(value)}
     raise error(
         108, f"a parameter is of the type {type(value).__name__}", hint="give a number, text, date, boolean or None"
     )
@@ -154,9 +156,9 @@ def read_parameters(packed: Json) -> Values:
 def _parameter(packed: Json) -> object:
     if isinstance(packed, dict) and len(packed) == 1:
         ((tag, text),) = packed.items()
-        if tag in _TAGS and isinstance(text, str):
+        if tag in _TAGGED and isinstance(text, str):
             try:
-                return _TAGS[tag](text)
+                return _TAGGED[tag][2](text)
             except (ValueError, InvalidOperation, ZeroDivisionError):
                 pass
     elif packed is None or isinstance(packed, bool | int | str | float):

@@ -18,8 +18,19 @@ from typing import overload
 
 from dpsql.clients.dbapi.address import ServerAddress
 from dpsql.clients.dbapi.declared_json import read_schema
-from dpsql.clients.dbapi.packed import Json, Values, pack_parameters, read_error, read_receipt, read_rows, reader
+from dpsql.clients.dbapi.packed import (
+    Json,
+    Values,
+    pack_parameters,
+    read_columns,
+    read_error,
+    read_receipt,
+    read_rows,
+    read_texts,
+    reader,
+)
 from dpsql.clients.dbapi.types import read_type
+from dpsql.core.cancellation import Task
 from dpsql.core.errors import Error, error
 from dpsql.plan.charges import Receipt
 from dpsql.plan.tables import Accuracy
@@ -48,7 +59,7 @@ class RemoteSession:
         found = self._link.ask("GET", "schema", None)
         self.schema: Schema = read_schema(found.get("schema"))
         self.analyst = str(found.get("analyst"))
-        self.told = _texts(found.get("told"))
+        self.told = read_texts(found.get("told"))
         self.in_memory = found.get("in_memory") is True
 
     def execute(self, sql: str, parameters: Values = ()) -> Answer:
@@ -65,7 +76,7 @@ class RemoteSession:
         return str(self._ask("explain", sql, parameters).get("text"))
 
     def describe(self, sql: str, parameters: Values = ()) -> tuple[tuple[str, str], ...]:
-        return _columns(self._ask("describe", sql, parameters).get("columns"))
+        return read_columns(self._ask("describe", sql, parameters).get("columns"))
 
     def price(self, sql: str, parameters: Values = ()) -> tuple[Receipt, int]:
         found = self._ask("price", sql, parameters).get("price")
@@ -95,46 +106,26 @@ class RemoteSession:
             settings: list[Json] = list(self._settings.values())
             body: Message = {"sql": sql, "parameters": pack_parameters(parameters), "settings": settings, **more}
             key = self._running = secrets.token_hex(16)
-            outcome = _Outcome()
-            thread = threading.Thread(
-                target=outcome.of, args=(lambda: self._link.ask("POST", op, body, key),), daemon=True
-            )
-            thread.start()
-            while not outcome.done.is_set():
+            task = Task(lambda: self._link.ask("POST", op, body, key))
+            task.begin()
+            pressed = False
+            while not task.done.is_set():
                 try:
-                    outcome.done.wait(LOOK_SECONDS)
+                    task.done.wait(LOOK_SECONDS)
                 except KeyboardInterrupt:
+                    pressed = True
+                # again and again: the server may not know of it yet
+                if pressed:
                     self._link.cancel(key)
-            return outcome.result(sql)
+            if task.fault is None:
+                return task.result()
+            problem = (
+                task.fault if isinstance(task.fault, Error) else error(901, "an answer of the server cannot be read")
+            )
+            raise problem.located(sql).with_traceback(None)
         finally:
             self._running = ""
             self._turn.release()
-
-
-class _Outcome:
-    """Outcome of a request in another thread, once it is done."""
-
-    def __init__(self) -> None:
-        self.done = threading.Event()
-        self._found: Message | None = None
-        self._problem: Error | None = None
-
-    def of(self, work: object) -> None:
-        assert callable(work)
-        try:
-            self._found = work()
-        except Error as problem:
-            self._problem = problem
-        except Exception:
-            self._problem = error(901, "an answer of the server cannot be read")
-        finally:
-            self.done.set()
-
-    def result(self, sql: str) -> Message:
-        if self._problem is not None:
-            raise self._problem.located(sql).with_traceback(None)
-        assert self._found is not None
-        return self._found
 
 
 class _Link:
@@ -242,7 +233,7 @@ class GivenAccuracies(Accuracies):
 
 def read_answer(found: Message) -> Answer:
     """An answer as the server packed it."""
-    columns, cost = _columns(found.get("columns")), found.get("price")
+    columns, cost = read_columns(found.get("columns")), found.get("price")
     price = cost if isinstance(cost, dict) else {}
     packed = found.get("rows")
     rows = read_rows(columns, packed) if isinstance(packed, list) else []  # type: ignore[arg-type]
@@ -255,10 +246,10 @@ def read_answer(found: Message) -> Answer:
         read_receipt(price),
         price.get("cached") is True,
         int(str(price.get("releases", 0))),
-        _texts(found.get("notes")),
-        _texts(found.get("tickets")),
+        read_texts(found.get("notes")),
+        read_texts(found.get("tickets")),
         (),
-        _texts(found.get("remarks")),
+        read_texts(found.get("remarks")),
         str(price.get("as_of", "")),
     )
 
@@ -275,12 +266,3 @@ def _intervals(columns: Sequence[tuple[str, str]], packed: Json, rows: int) -> l
         return Accuracy(ends[at](one[0]), ends[at](one[1]), float(str(one[2])))  # type: ignore[arg-type]
 
     return [tuple(cell(at, one) for at, one in enumerate(row if isinstance(row, list) else ())) for row in packed]
-
-
-def _columns(found: Json) -> tuple[tuple[str, str], ...]:
-    pairs = found if isinstance(found, list) else []
-    return tuple((str(one[0]), str(one[1])) for one in pairs if isinstance(one, list))
-
-
-def _texts(found: Json) -> tuple[str, ...]:
-    return tuple(map(str, found)) if isinstance(found, list) else ()

@@ -59,21 +59,15 @@ Timestamp = datetime.datetime
 """Constructor of a day with its time."""
 Binary = bytes
 """Constructor of bytes."""
-
-
-def DateFromTicks(ticks: float) -> datetime.date:
-    """The day of a moment [seconds since 1970], where this program runs."""
-    return datetime.date.fromtimestamp(ticks)
+DateFromTicks = datetime.date.fromtimestamp
+"""The day of a moment [seconds since 1970], where this program runs."""
+TimestampFromTicks = datetime.datetime.fromtimestamp
+"""Day and time of a moment [seconds since 1970], where this program runs."""
 
 
 def TimeFromTicks(ticks: float) -> datetime.time:
     """The time of day of a moment [seconds since 1970], where this program runs."""
     return datetime.datetime.fromtimestamp(ticks).time()
-
-
-def TimestampFromTicks(ticks: float) -> datetime.datetime:
-    """Day and time of a moment [seconds since 1970], where this program runs."""
-    return datetime.datetime.fromtimestamp(ticks)
 
 
 @dataclass(frozen=True, slots=True)
