@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -25,6 +25,7 @@ from dpsql.session.session import Session
 MOST_SESSIONS = 32
 """Sessions of analysts that are kept open."""
 Send = Callable[[Message], None]
+Columns = Sequence[tuple[str, str]]
 
 
 class Answering:
@@ -121,15 +122,13 @@ class Answering:
 
     def _execute(self, asked: Message, send: Send) -> None:
         session = self._opened()
-        tables = self._catalog(asked)
-        if tables is not None:
-            found = tables.answer(str(asked.get("sql")), list(read_parameters(asked.get("parameters"))))
-            if found is not None:
-                send({"columns": _columns(tuple(found[0])), "count": len(found[1]), "more": True})
-                for rows in packed_rows(found[1]):
-                    send({"rows": list(rows), "more": True})
-                send({})
-                return
+        found = self._of_catalog(asked)
+        if found is not None:
+            send({"columns": _columns(found[0]), "count": len(found[1]), "more": True})
+            for rows in packed_rows(found[1]):
+                send({"rows": list(rows), "more": True})
+            send({})
+            return
         parameters = read_parameters(asked.get("parameters"))
         answer = session.execute(str(asked.get("sql")), parameters, key=str(asked.get("key") or ""))
         told = packed_answer(answer)
@@ -167,36 +166,34 @@ class Answering:
             self._catalogs[analyst] = CatalogTables(self._opened().schema, analyst)
         return self._catalogs[analyst]
 
-    def _describe(self, asked: Message, send: Send) -> None:
+    def _of_catalog(self, asked: Message) -> tuple[Columns, list[tuple[object, ...]]] | None:
+        """The answer of a question about the catalog; None for any other statement."""
         tables = self._catalog(asked)
-        found = (
-            tables.answer(str(asked.get("sql")), list(read_parameters(asked.get("parameters"))))
-            if tables is not None
-            else None
+        if tables is None:
+            return None
+        return tables.answer(str(asked.get("sql")), list(read_parameters(asked.get("parameters"))))
+
+    def _describe(self, asked: Message, send: Send) -> None:
+        found = self._of_catalog(asked)
+        columns = (
+            found[0]
+            if found is not None
+            else self._opened().describe(str(asked.get("sql")), read_parameters(asked.get("parameters")))
         )
-        if found is not None:
-            send({"columns": _columns(tuple(found[0]))})
-            return
-        columns = self._opened().describe(str(asked.get("sql")), read_parameters(asked.get("parameters")))
         send({"columns": _columns(columns)})
 
     def _prepare(self, asked: Message, send: Send) -> None:
-        tables = self._catalog(asked)
-        shape = tables.shape(str(asked.get("sql"))) if tables is not None else None
-        if shape is not None:
-            send({"parameters": [None] * shape[0], "columns": _columns(tuple(shape[1]))})
-            return
-        types, columns = self._opened().prepare(str(asked.get("sql")))
-        send({"parameters": [None if one is None else str(one) for one in types], "columns": _columns(columns)})
+        self._shape(asked, send, lambda sql: self._opened().prepare(sql))
 
     def _types(self, asked: Message, send: Send) -> None:
-        tables = self._catalog(asked)
-        shape = tables.shape(str(asked.get("sql"))) if tables is not None else None
-        if shape is not None:
-            send({"parameters": [None] * shape[0]})
-            return
-        types = self._opened().parameter_types(str(asked.get("sql")))
-        send({"parameters": [None if one is None else str(one) for one in types]})
+        self._shape(asked, send, lambda sql: (self._opened().parameter_types(sql), ()))
+
+    def _shape(self, asked: Message, send: Send, of_session: Callable[[str], tuple[Sequence[object], Columns]]) -> None:
+        """Tell the types of a statement's parameters, and its columns."""
+        sql, tables = str(asked.get("sql")), self._catalog(asked)
+        shape = tables.shape(sql) if tables is not None else None
+        types, columns = ([None] * shape[0], shape[1]) if shape is not None else of_session(sql)
+        send({"parameters": [None if one is None else str(one) for one in types], "columns": _columns(columns)})
 
     def _explain(self, asked: Message, send: Send) -> None:
         send({"text": self._opened().explain(str(asked.get("sql")), read_parameters(asked.get("parameters")))})
@@ -249,7 +246,7 @@ class Answering:
     }
 
 
-def _columns(columns: tuple[tuple[str, str], ...]) -> Json:
+def _columns(columns: Columns) -> Json:
     return [[name, sqltype] for name, sqltype in columns]
 
 

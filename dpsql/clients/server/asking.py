@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpsql.clients.dbapi.packed import Json, pack_parameters, reader
+from dpsql.clients.dbapi.packed import Json, pack_parameters, read_columns, read_texts, reader
 from dpsql.clients.dbapi.types import read_type
 from dpsql.clients.output.bars import error_bars
 from dpsql.clients.output.prices import StatementPrice, left, price
@@ -24,7 +24,7 @@ from dpsql.core.escaping import harmless
 
 Fields = Callable[[list[int]], list[Field]]
 """Columns of a result in the formats that a client asks for."""
-Columns = list[tuple[str, str]]
+Columns = Sequence[tuple[str, str]]
 DRAIN = 256
 """[rows] between two looks at whether the client keeps up."""
 
@@ -87,9 +87,9 @@ class Result:
         if self.reply is None or quiet:
             return
         head = self.reply.head
-        for note in _texts(head.get("notes")):
+        for note in read_texts(head.get("notes")):
             yield codec.notice(harmless(note), severity="WARNING")
-        for note in _texts(head.get("remarks")):
+        for note in read_texts(head.get("remarks")):
             yield codec.notice(harmless(f"note: {note}"))
         cost = head.get("price")
         if isinstance(cost, dict) and (cost.get("releases") or cost.get("cached")):
@@ -148,10 +148,6 @@ def read_errors(head: Message) -> list[float | None]:
     return [None if e is None else float(str(e)) for e in errors] if isinstance(errors, list) else []
 
 
-def _texts(found: Json) -> list[str]:
-    return list(map(str, found)) if isinstance(found, list) else []
-
-
 @dataclass(slots=True)
 class Asking:
     """The way of one client's statements.
@@ -176,8 +172,7 @@ class Asking:
         if done is not None:
             return Result([(done.shown[0], "VARCHAR")] if done.shown is not None else None, done=done)
         reply = await self._ask("execute", sql, values, client)
-        cost = reply.head.get("price")
-        self.log(client.user, client.dataset, sql, GOOD, str(cost.get("epsilon")) if isinstance(cost, dict) else "")
+        self.log(client.user, client.dataset, sql, GOOD, reply.epsilon)
         _remember(reply.head.get("setting"), sql, client)
         columns = read_columns(reply.head.get("columns"))
         return Result(columns or None, reply)
@@ -239,10 +234,6 @@ def _remember(setting: Json, sql: str, client: ClientState) -> None:
         client.settings.pop(str(setting[0]), None)
         if setting[1] is True:
             client.settings[str(setting[0])] = sql
-
-
-def read_columns(found: Json) -> Columns:
-    return [(str(one[0]), str(one[1])) for one in found if isinstance(one, list)] if isinstance(found, list) else []
 
 
 def read_types(head: Message) -> list[str | None]:

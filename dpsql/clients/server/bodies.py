@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from starlette.responses import Response, StreamingResponse
 
-from dpsql.clients.dbapi.packed import Json, pack_error, read_rows
-from dpsql.clients.server.asking import read_columns
+from dpsql.clients.dbapi.packed import Json, pack_error, read_columns, read_rows
 from dpsql.clients.server.frames import Message, object_of
 from dpsql.clients.server.pool import Reply
 from dpsql.core.errors import Error, error
@@ -99,7 +98,7 @@ def failure(problem: Error, status: int | None = None, headers: Mapping[str, str
 async def answer(op: str, reply: Reply, accepted: str) -> Response:
     """The answer as a client wants it. Raises 802 for Arrow where the server has none."""
     if op != "execute":
-        return told({name: value for name, value in reply.head.items() if name != "more"})
+        return told(reply.head)
     if ARROW in accepted:
         return Response(await asyncio.to_thread(_arrow, reply), media_type=ARROW, headers=_HEADERS)
     if len(reply.chunks) <= FEW_CHUNKS:
@@ -109,8 +108,7 @@ async def answer(op: str, reply: Reply, accepted: str) -> Response:
 
 def _json(reply: Reply) -> Iterator[bytes]:
     """One object: all that is told of the answer, then its rows, and their intervals where these were asked for."""
-    head = {name: value for name, value in reply.head.items() if name != "more"}
-    yield _text(head).encode()[:-1] + b', "rows": ['
+    yield _text(reply.head).encode()[:-1] + b', "rows": ['
     between, intervals = b"", list[bytes]()
     for rows, accuracy in reply.parts():
         if rows:
@@ -131,8 +129,7 @@ def _arrow(reply: Reply) -> bytes:
     columns = read_columns(reply.head.get("columns"))
     rows = [row for part in reply.rows() for row in read_rows(columns, part)]
     table = arrow_table(columns, rows)
-    head = {name: value for name, value in reply.head.items() if name != "more"}
-    table = table.replace_schema_metadata({"dpsql": _text(head)})
+    table = table.replace_schema_metadata({"dpsql": _text(reply.head)})
     import pyarrow
 
     out = io.BytesIO()

@@ -15,7 +15,7 @@ import duckdb
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from dpsql.clients.server.pg_catalog import COLUMNS, MACROS, NEVER_FILLED, catalog
+from dpsql.clients.server.pg_catalog import COLUMNS, EMPTY, MACROS, catalog
 from dpsql.core import cancellation
 from dpsql.core.cancellation import Cancellation
 from dpsql.core.errors import Error, error
@@ -96,6 +96,7 @@ def translated(sql: str, parameters: Sequence[object]) -> str | None:
         return None
     if not isinstance(tree, exp.Select | exp.Union) or not _is_about_catalog(tree):
         return None
+    _empty(tree)
     # from the innermost on: what is replaced holds what was replaced
     for node in reversed(list(tree.walk())):
         meant = _rewritten(node, list(parameters))
@@ -121,7 +122,7 @@ def _is_about_catalog(tree: exp.Expression) -> bool:
     queries = {cte.alias for cte in tree.find_all(exp.CTE)}
     tables = [node for node in tree.find_all(exp.Table) if node.name and node.name not in queries]
     if tables:
-        return all(_place(node) in COLUMNS for node in tables)
+        return all(_place(node) in COLUMNS or _place(node) in EMPTY for node in tables)
     called = {node.name.lower() for node in tree.find_all(exp.Anonymous)}
     named = {node.name.lower() for node in tree.find_all(exp.Column)}
     return bool(
@@ -129,6 +130,18 @@ def _is_about_catalog(tree: exp.Expression) -> bool:
         or any(type(node).__name__ in _OWN for node in tree.find_all(exp.Func))
         or named & {"current_user", "session_user", "current_catalog"}
     )
+
+
+def _empty(tree: exp.Expression) -> None:
+    """Put a query without rows in the place of each table that nothing fills, with the columns that are asked of it."""
+    known = set(re.findall(r"(\w+) [A-Z]", ", ".join(COLUMNS.values())))
+    asked = list(tree.find_all(exp.Column))
+    for table in [node for node in tree.find_all(exp.Table) if _place(node) in EMPTY]:
+        alias = table.alias_or_name.lower()
+        own = {c.name.lower() for c in asked if c.table.lower() == alias or not (c.table or c.name.lower() in known)}
+        found = exp.select(*(exp.alias_(exp.null(), name) for name in sorted(own) or ["nothing"])).where(exp.false())
+        found.meta["nothing"] = True
+        table.replace(found.subquery(table.alias_or_name))
 
 
 def _rewritten(node: Any, parameters: list[object]) -> Any:
@@ -209,7 +222,8 @@ def _lists_schemas(node: exp.Select) -> bool:
 
 def _has_nothing(source: exp.Expression) -> bool:
     if isinstance(source, exp.Table):
-        return source.name.lower() in NEVER_FILLED
+        # its one row is for who joins types to what reads them
+        return source.name.lower() == "pg_proc"
     return isinstance(source, exp.Subquery) and source.this.meta.get("nothing") is True
 
 

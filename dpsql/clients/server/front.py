@@ -57,8 +57,7 @@ class Front:
         asyncio.get_running_loop().set_exception_handler(_beside)
         for index, one in enumerate(datasets):
             assert isinstance(one, dict)
-            seconds = float(str(one["seconds"])) + float(str(one["plan_seconds"]))
-            pool = Pool(self.control, index, int(str(self.told["workers"])), seconds)
+            pool = Pool(self.control, index, int(str(self.told["workers"])), float(str(one["seconds"])))
             self.pools[str(one["name"])] = (index, pool)
             say(*[f"{one['name']}: {line}" for line in await pool.start()])
         server = await asyncio.start_server(self.client, sock=listener, limit=BUFFER)

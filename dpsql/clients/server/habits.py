@@ -108,20 +108,28 @@ _ACCEPTED: Mapping[str, Callable[[str], bool]] = {
 }  # fmt: skip
 _COMMENT = re.compile(r"\s*(?:--[^\n]*\n|/\*.*?\*/\s*)", re.DOTALL)
 _FLAGS = re.IGNORECASE | re.DOTALL
-_BEGIN = re.compile(r"(?:BEGIN(?:\s+(?:WORK|TRANSACTION))?|START\s+TRANSACTION)(?:\s+[A-Z ,]*)?", _FLAGS)
-_COMMIT = re.compile(r"(?:COMMIT|END)(?:\s+(?:WORK|TRANSACTION))?(?:\s+AND\s+NO\s+CHAIN)?", _FLAGS)
-_ROLLBACK = re.compile(r"(?:ROLLBACK|ABORT)(?:\s+(?:WORK|TRANSACTION))?(?:\s+AND\s+NO\s+CHAIN)?", _FLAGS)
-_SAVEPOINT = re.compile(
-    r"(SAVEPOINT|RELEASE|ROLLBACK(?:\s+(?:WORK|TRANSACTION))?\s+TO)(?:\s+SAVEPOINT)?\s+(?:\w+|\"[^\"]+\")", _FLAGS
+_NAME = r"(?:\w+|\"[^\"]+\")"
+_WORK, _NO_CHAIN = r"(?:\s+(?:WORK|TRANSACTION))?", r"(?:\s+AND\s+NO\s+CHAIN)?"
+_HABITS: tuple[tuple[re.Pattern[str], str, bool | None], ...] = tuple(
+    (re.compile(pattern, _FLAGS), tag, within)
+    for pattern, tag, within in (
+        (rf"(?:BEGIN{_WORK}|START\s+TRANSACTION)(?:\s+[A-Z ,]*)?", "BEGIN", True),
+        (rf"(?:COMMIT|END){_WORK}{_NO_CHAIN}", "COMMIT", False),
+        (rf"(?:ROLLBACK|ABORT){_WORK}{_NO_CHAIN}", "ROLLBACK", False),
+        (rf"ROLLBACK{_WORK}\s+TO(?:\s+SAVEPOINT)?\s+{_NAME}", "ROLLBACK", None),
+        (rf"SAVEPOINT\s+{_NAME}", "SAVEPOINT", None),
+        (rf"RELEASE(?:\s+SAVEPOINT)?\s+{_NAME}", "RELEASE", None),
+        (rf"DEALLOCATE\s+(?:PREPARE\s+)?{_NAME}", "DEALLOCATE", None),
+        (rf"CLOSE\s+{_NAME}", "CLOSE CURSOR", None),
+        (r"UNLISTEN\s+(?:\*|\w+)", "UNLISTEN", None),
+        (r"DISCARD\s+\w+", "DISCARD ALL", None),
+        (r"SET\s+(?:SESSION\s+CHARACTERISTICS\s+AS\s+|LOCAL\s+)?TRANSACTION\s+[A-Z ,]+", "SET", None),
+    )
 )
-_TRANSACTION = re.compile(r"SET\s+(?:SESSION\s+CHARACTERISTICS\s+AS\s+|LOCAL\s+)?TRANSACTION\s+[A-Z ,]+", _FLAGS)
+"""Statements that change nothing here, what is told of them, and whether a transaction is open afterwards; None: as before."""
 _SET = re.compile(r"SET\s+(?:SESSION\s+|LOCAL\s+)?(?:(TIME\s+ZONE|NAMES)\s+|(\w+)\s*(?:=|\s+TO\s)\s*)(.+)", _FLAGS)
 _RESET = re.compile(r"RESET\s+(\w+)", _FLAGS)
 _SHOW = re.compile(r"SHOW\s+(\w+(?:\s+\w+){0,2})", _FLAGS)
-_LET_GO = re.compile(
-    r"(DEALLOCATE)\s+(?:PREPARE\s+)?(?:\w+|\"[^\"]+\")|(CLOSE)\s+(?:\w+|\"[^\"]+\")|(UNLISTEN)\s+(?:\*|\w+)|(DISCARD)\s+\w+",
-    _FLAGS,
-)
 _LONG_NAMES = {"time zone": "timezone", "names": "client_encoding", "transaction isolation level": "transaction_isolation",
                "session authorization": "session_authorization"}  # fmt: skip
 
@@ -152,25 +160,16 @@ def habit(sql: str, client: ClientState) -> Done | None:
     text = plain(sql)
     if len(text) > 1000:
         return None
-    if _BEGIN.fullmatch(text):
-        client.in_transaction = True
-        return Done("BEGIN")
-    if _COMMIT.fullmatch(text) or _ROLLBACK.fullmatch(text):
-        client.in_transaction = False
-        return Done("COMMIT" if _COMMIT.fullmatch(text) else "ROLLBACK")
-    if (found := _SAVEPOINT.fullmatch(text)) is not None:
-        return Done(found[1].split()[0].upper())
-    if (found := _LET_GO.fullmatch(text)) is not None:
-        word = next(filter(None, found.groups())).upper()
-        if word == "DISCARD":
-            _forget(client)
-        return Done("DISCARD ALL" if word == "DISCARD" else "CLOSE CURSOR" if word == "CLOSE" else word)
+    for pattern, tag, within in _HABITS:
+        if pattern.fullmatch(text):
+            client.in_transaction = client.in_transaction if within is None else within
+            if tag == "DISCARD ALL":
+                _forget(client)
+            return Done(tag)
     return _setting(text, client)
 
 
 def _setting(text: str, client: ClientState) -> Done | None:
-    if _TRANSACTION.fullmatch(text):
-        return Done("SET")
     if (found := _SET.fullmatch(text)) is not None:
         name = re.sub(r"\s+", " ", (found[1] or found[2]).lower())
         return _set(_LONG_NAMES.get(name, name), found[3].strip(), client)
@@ -180,11 +179,8 @@ def _setting(text: str, client: ClientState) -> Done | None:
             _forget(client)
         elif name not in _ACCEPTED:
             return None
-        return (
-            Done("RESET")
-            if client.parameters.pop(name, None) is None
-            else Done("RESET", changed=_changed(name, client))
-        )
+        was = client.parameters.pop(name, None)
+        return Done("RESET", changed=None if was is None else _changed(name, client))
     if (found := _SHOW.fullmatch(text)) is not None:
         name = re.sub(r"\s+", " ", found[1].lower())
         value = client.value(_LONG_NAMES.get(name, name))

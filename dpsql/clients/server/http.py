@@ -23,13 +23,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from dpsql.clients.dbapi.packed import Json, pack_error
+from dpsql.clients.dbapi.packed import Json
 from dpsql.clients.server import bodies, frames, page
+from dpsql.clients.server.activity import GOOD
+from dpsql.clients.server.codec import state_of
 from dpsql.clients.server.frames import Lost, Message
 from dpsql.clients.server.login import LOGIN_SECONDS
 from dpsql.clients.server.patient import PatientProtocol
-from dpsql.clients.server.pool import Asked, Pool, Reply
-from dpsql.clients.server.statements import Statements
+from dpsql.clients.server.pool import Asked, Pool, Reply, Statements
 from dpsql.clients.server.tokens import OWNER, digest
 from dpsql.core.errors import Error, error
 
@@ -167,7 +168,7 @@ class Http:
                 told = (await one.pool.ask(asked, Asked())).head
             lines = [told for told in self.front.activity.newest if told.dataset == one.dataset]
             own = lines if one.user == OWNER else [told for told in lines if told.user == one.user]
-            reports.append(page.DatasetReport(told, own, one.user == OWNER))
+            reports.append(page.DatasetReport(told, own))
         return bodies.html(page.write(reports))
 
     async def schema(self, request: Request) -> Response:
@@ -226,21 +227,14 @@ class Http:
             try:
                 reply = await asyncio.shield(one.pool.ask(content, cancellable))
             except Error as problem:
-                self._log(asked, one, problem)
+                self.front.log(one.user, one.dataset, asked.sql, state_of(problem), "")
                 raise
             finally:
                 if timer:
                     timer.cancel()
-        cost = reply.head.get("price")
         if content["op"] == "execute":
-            self.front.log(
-                one.user, one.dataset, asked.sql, "00000", str(cost.get("epsilon")) if isinstance(cost, dict) else ""
-            )
+            self.front.log(one.user, one.dataset, asked.sql, GOOD, reply.epsilon)
         return reply
-
-    def _log(self, asked: bodies.HttpRequest, one: Caller, problem: Error) -> None:
-        code = str(pack_error(problem)["code"]).replace("DPSQL-", "DP")
-        self.front.log(one.user, one.dataset, asked.sql, code, "")
 
 
 def _bearer(request: Request) -> str | None:

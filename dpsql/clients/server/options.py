@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import ipaddress
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpsql.clients.dbapi.address import host_and_port, is_loopback
 from dpsql.core.errors import error
 
 PORT, HTTP_PORT = 5439, 8439
@@ -35,13 +36,10 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_and_port(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class ServeOptions:
     most_clients     connections at once, and of one user
     """
 
-    schemas: tuple[Path, ...]
+    schemas: Sequence[Path]
     listen: Address = Address("127.0.0.1", PORT)
     http: Address | None = None
     users: Path | None = None

@@ -44,95 +44,48 @@ COLUMNS: dict[str, str] = {
     "pg_tablespace": "oid BIGINT, spcname TEXT, spcowner BIGINT",
     "pg_tables": "schemaname TEXT, tablename TEXT, tableowner TEXT, tablespace TEXT, hasindexes BOOLEAN, hasrules BOOLEAN, "
     "hastriggers BOOLEAN, rowsecurity BOOLEAN",
-    "pg_attrdef": "oid BIGINT, adrelid BIGINT, adnum INTEGER, adbin TEXT",
-    "pg_auth_members": "roleid BIGINT, member BIGINT, grantor BIGINT, admin_option BOOLEAN",
-    "pg_collation": "oid BIGINT, collname TEXT, collnamespace BIGINT, collcollate TEXT",
-    "pg_constraint": "oid BIGINT, conname TEXT, connamespace BIGINT, contype TEXT, condeferrable BOOLEAN, "
-    "condeferred BOOLEAN, convalidated BOOLEAN, conrelid BIGINT, contypid BIGINT, conindid BIGINT, conparentid BIGINT, "
-    "confrelid BIGINT, confupdtype TEXT, confdeltype TEXT, confmatchtype TEXT, conkey INTEGER[], confkey INTEGER[], "
-    "conbin TEXT, conislocal BOOLEAN, coninhcount INTEGER",
-    "pg_depend": "classid BIGINT, objid BIGINT, objsubid INTEGER, refclassid BIGINT, refobjid BIGINT, refobjsubid INTEGER, "
-    "deptype TEXT",
-    "pg_description": "objoid BIGINT, classoid BIGINT, objsubid INTEGER, description TEXT",
-    "pg_shdescription": "objoid BIGINT, classoid BIGINT, description TEXT",
-    "pg_enum": "oid BIGINT, enumtypid BIGINT, enumsortorder DOUBLE, enumlabel TEXT",
-    "pg_range": "rngtypid BIGINT, rngsubtype BIGINT",
-    "pg_index": "indexrelid BIGINT, indrelid BIGINT, indnatts INTEGER, indnkeyatts INTEGER, indisunique BOOLEAN, "
-    "indisprimary BOOLEAN, indisclustered BOOLEAN, indisvalid BOOLEAN, indkey INTEGER[], indoption INTEGER[], indpred TEXT, "
-    "indexprs TEXT, indclass BIGINT[], indisreplident BOOLEAN, indnullsnotdistinct BOOLEAN",
-    "pg_inherits": "inhrelid BIGINT, inhparent BIGINT, inhseqno INTEGER, inhdetachpending BOOLEAN",
     "pg_proc": "oid BIGINT, proname TEXT, pronamespace BIGINT, prokind TEXT, prorettype BIGINT, proretset BOOLEAN, "
     "proargtypes BIGINT[]",
-    "pg_policy": "oid BIGINT, polname TEXT, polrelid BIGINT, polcmd TEXT, polpermissive BOOLEAN, polroles BIGINT[], "
-    "polqual TEXT, polwithcheck TEXT",
-    "pg_statistic_ext": "oid BIGINT, stxrelid BIGINT, stxname TEXT, stxnamespace BIGINT, stxkind TEXT[], stxstattarget INTEGER",
-    "pg_publication": "oid BIGINT, pubname TEXT, puballtables BOOLEAN",
-    "pg_publication_rel": "oid BIGINT, prpubid BIGINT, prrelid BIGINT, prqual TEXT, prattrs INTEGER[]",
-    "pg_publication_namespace": "oid BIGINT, pnpubid BIGINT, pnnspid BIGINT",
-    "pg_partitioned_table": "partrelid BIGINT, partstrat TEXT",
-    "pg_extension": "oid BIGINT, extname TEXT, extnamespace BIGINT, extversion TEXT",
-    "pg_foreign_table": "ftrelid BIGINT, ftserver BIGINT, ftoptions TEXT[]",
-    "pg_foreign_server": "oid BIGINT, srvname TEXT",
-    "pg_trigger": "oid BIGINT, tgrelid BIGINT, tgname TEXT, tgisinternal BOOLEAN, tgenabled TEXT",
-    "pg_rewrite": "oid BIGINT, rulename TEXT, ev_class BIGINT",
-    "pg_sequence": "seqrelid BIGINT",
-    "pg_views": "schemaname TEXT, viewname TEXT, viewowner TEXT, definition TEXT",
-    "pg_matviews": "schemaname TEXT, matviewname TEXT, matviewowner TEXT, definition TEXT",
     "pg_settings": "name TEXT, setting TEXT",
-    "pg_opclass": "oid BIGINT, opcname TEXT, opcdefault BOOLEAN",
-    "pg_language": "oid BIGINT, lanname TEXT",
     "information_schema_tables": "table_catalog TEXT, table_schema TEXT, table_name TEXT, table_type TEXT",
     "information_schema_columns": "table_catalog TEXT, table_schema TEXT, table_name TEXT, column_name TEXT, "
     "ordinal_position INTEGER, is_nullable TEXT, data_type TEXT, udt_schema TEXT, udt_name TEXT",
 }
-"""Columns of the tables; those that nothing fills stay empty."""
-NEVER_FILLED = frozenset((
-    "pg_publication", "pg_publication_rel", "pg_publication_namespace", "pg_policy", "pg_statistic_ext", "pg_inherits",
-    "pg_proc", "pg_enum", "pg_range", "pg_index", "pg_constraint", "pg_trigger", "pg_rewrite", "pg_attrdef", "pg_description",
-    "pg_shdescription", "pg_sequence", "pg_views", "pg_matviews", "pg_extension", "pg_foreign_table", "pg_foreign_server",
-    "pg_partitioned_table", "pg_collation", "pg_auth_members", "pg_language", "pg_opclass", "pg_depend",
+"""Columns of the tables that are filled."""
+EMPTY = frozenset((
+    "pg_attrdef", "pg_auth_members", "pg_collation", "pg_constraint", "pg_depend", "pg_description",
+    "pg_shdescription", "pg_enum", "pg_range", "pg_index", "pg_inherits", "pg_policy", "pg_statistic_ext",
+    "pg_publication", "pg_publication_rel", "pg_publication_namespace", "pg_partitioned_table", "pg_extension",
+    "pg_foreign_table", "pg_foreign_server", "pg_trigger", "pg_rewrite", "pg_sequence", "pg_views", "pg_matviews",
+    "pg_opclass", "pg_language",
 ))  # fmt: skip
+"""Tables that nothing fills: they have the columns that are asked of them, and no rows."""
+_ALIKE = {
+    "NULL::TEXT": ("pg_get_expr", "pg_get_constraintdef", "pg_get_indexdef", "pg_get_viewdef", "pg_get_partkeydef",
+                   "pg_get_function_result", "pg_get_function_arguments", "pg_get_statisticsobjdef_columns", "pg_size_pretty",
+                   "pg_get_serial_sequence", "obj_description", "col_description", "shobj_description"),
+    "true": ("pg_type_is_visible", "pg_function_is_visible", "has_table_privilege", "has_schema_privilege", "has_database_privilege"),
+    "false": ("pg_is_in_recovery", "pg_relation_is_publishable"),
+    "0": ("pg_relation_size", "pg_total_relation_size", "pg_table_size"),
+    "'owner'": ("pg_get_userbyid",),
+    "'UTF8'": ("pg_encoding_to_char",),
+    "1": ("pg_backend_pid",),
+    "NULL": ("pg_advisory_unlock_all",),
+    "getvariable('dataset')": ("current_database", "current_catalog"),
+    "getvariable('analyst')": ("current_user", "session_user"),
+    "'public'": ("current_schema",),
+    f"'PostgreSQL {VERSION} (dpsql)'": ("version",),
+}  # fmt: skip
+"""Functions of PostgreSQL's that give the same whatever they are asked about."""
 MACROS = {
-    "version": ("", f"'PostgreSQL {VERSION} (dpsql)'"),
-    "current_schema": ("", "'public'"),
-    "current_database": ("", "getvariable('dataset')"),
-    "current_catalog": ("", "getvariable('dataset')"),
-    "current_user": ("", "getvariable('analyst')"),
-    "session_user": ("", "getvariable('analyst')"),
-    "pg_backend_pid": ("", "1"),
-    "pg_is_in_recovery": ("", "false"),
-    "pg_advisory_unlock_all": ("", "NULL"),
-    "pg_get_userbyid": ("x", "'owner'"),
-    "pg_encoding_to_char": ("x", "'UTF8'"),
+    **{name: ("x := NULL, y := NULL, z := NULL", body) for body, names in _ALIKE.items() for name in names},
     "pg_table_is_visible": (
         "x",
         f"EXISTS (SELECT 1 FROM pg_class v WHERE v.oid = x AND v.relnamespace = {PUBLIC_OID})",
     ),
-    "pg_type_is_visible": ("x", "true"),
-    "pg_function_is_visible": ("x", "true"),
-    "pg_get_expr": ("x, y, z := false", "NULL::TEXT"),
-    "pg_get_constraintdef": ("x, y := false", "NULL::TEXT"),
-    "pg_get_indexdef": ("x, y := 0, z := false", "NULL::TEXT"),
-    "pg_get_viewdef": ("x, y := false", "NULL::TEXT"),
-    "pg_get_partkeydef": ("x", "NULL::TEXT"),
-    "pg_get_function_result": ("x", "NULL::TEXT"),
-    "pg_get_function_arguments": ("x", "NULL::TEXT"),
-    "pg_get_statisticsobjdef_columns": ("x", "NULL::TEXT"),
-    "pg_relation_is_publishable": ("x", "false"),
-    "pg_relation_size": ("x", "0"),
-    "pg_total_relation_size": ("x", "0"),
     "current_setting": ("x, y := false", "(SELECT any_value(s.setting) FROM pg_settings s WHERE s.name = x)"),
-    "pg_table_size": ("x", "0"),
-    "pg_size_pretty": ("x", "NULL::TEXT"),
     "to_regtype": ("x", "(SELECT any_value(n.oid) FROM type_names n WHERE x IN (n.typname, n.shown))"),
     "current_schemas": ("x", "['pg_catalog', 'public']"),
-    "pg_get_serial_sequence": ("x, y", "NULL::TEXT"),
-    "obj_description": ("x, y := ''", "NULL::TEXT"),
-    "col_description": ("x, y", "NULL::TEXT"),
-    "shobj_description": ("x, y", "NULL::TEXT"),
-    "has_table_privilege": ("x, y, z := ''", "true"),
-    "has_schema_privilege": ("x, y, z := ''", "true"),
-    "has_database_privilege": ("x, y, z := ''", "true"),
     "quote_ident": ("x", "x"),
     "parse_ident": ("x", "string_split(replace(x, '\"', ''), '.')"),
     "format": ("x, y", "regexp_replace(x, '%[sI]', y)"),
@@ -245,17 +198,6 @@ def _types() -> Iterator[tuple[object, ...]]:
     for one in BY_NAME.values():
         collation = 100 if one is TEXT else 0
         rest = (0, -1, False, collation, ",", f"{one.name}in", None, 0, True, 0)
-        yield (
-            one.oid,
-            one.name,
-            CATALOG_OID,
-            OWNER,
-            one.size,
-            "b",
-            _CATEGORY.get(one.name, "N"),
-            0,
-            0,
-            one.array,
-            *rest,
-        )
+        category = _CATEGORY.get(one.name, "N")
+        yield (one.oid, one.name, CATALOG_OID, OWNER, one.size, "b", category, 0, 0, one.array, *rest)
         yield (one.array, f"_{one.name}", CATALOG_OID, OWNER, -1, "b", "A", 0, one.oid, 0, *rest[:-1], ARRAY_RECEIVE)

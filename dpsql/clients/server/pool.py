@@ -9,6 +9,7 @@ import json
 import socket
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dpsql.clients.dbapi.packed import Json, read_error
@@ -80,12 +81,48 @@ class Asked:
         self._worker = worker
 
 
+Place = tuple[str, str, str]
+"""Dataset, user, and the key of the request."""
+
+
+class Statements:
+    """Statements that run now. Several may have one key: a client whose connection broke asks again."""
+
+    def __init__(self) -> None:
+        self._running: dict[Place, list[Asked]] = {}
+
+    @contextmanager
+    def running(self, place: Place) -> Iterator[Asked]:
+        """One more, as long as it runs."""
+        asked = Asked()
+        self._running.setdefault(place, []).append(asked)
+        try:
+            yield asked
+        finally:
+            left = [one for one in self._running[place] if one is not asked]
+            if left:
+                self._running[place] = left
+            else:
+                del self._running[place]
+
+    def cancel(self, place: Place) -> None:
+        """End all that run with a key."""
+        for asked in self._running.get(place, []):
+            asked.cancel()
+
+
 @dataclass(slots=True)
 class Reply:
     """Answer of a worker: all but the rows, and these in chunks, as JSON, each read when it is sent."""
 
     head: Message
     chunks: list[bytes] = field(default_factory=list)
+
+    @property
+    def epsilon(self) -> str:
+        """The price as text; "" where there is none."""
+        cost = self.head.get("price")
+        return str(cost.get("epsilon")) if isinstance(cost, dict) else ""
 
     def parts(self) -> Iterator[tuple[list[list[Json]], list[Json]]]:
         """Chunks of rows, and of their intervals where these were asked for; each is let go of once it was given."""
@@ -136,7 +173,7 @@ class WorkerLink:
                 reply = Reply(await frames.receive_async(self._reader))
                 if reply.head.pop("number", None) != self._number:
                     raise Lost
-                more = reply.head.get("more")
+                more = reply.head.pop("more", None)
                 while more:
                     part = await frames.receive_bytes(self._reader)
                     more = part != b"{}"

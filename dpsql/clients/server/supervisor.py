@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi.packed import Json
@@ -34,6 +35,7 @@ from dpsql.schema.model import Schema
 from dpsql.schema.toml import read_schema
 from dpsql.session.opening import default_ledger, ledger_identity
 
+Result = TypeVar("Result")
 PACKET = 65536
 ROLLED_BACK = "DPSQL-705"
 PAUSE_SECONDS = 1.0
@@ -170,33 +172,30 @@ class Supervisor:
     def _verifier(self, index: int, name: str) -> Verifier:
         """The verifier of a user, who is an analyst too; else one that nothing meets."""
         found: Verifier | None = None
-        if 0 <= index < len(self.datasets):
-            dataset = self.datasets[index]
-            if any(analyst.name == name for analyst in dataset.schema.analysts or ()):
-                try:
-                    found = Verifier.read(read_users(dataset.users).get(name, ""))
-                except Error as problem:
-                    self.told(str(problem))
+        if 0 <= index < len(self.datasets) and name in _analysts(self.datasets[index]):
+            users = self._read(lambda: read_users(self.datasets[index].users)) or {}
+            found = Verifier.read(users.get(name, ""))
         return found or Verifier.of_nobody(f"{index} {name}", self._secret)
 
     def _holder(self, dataset: ServedDataset, hashed: str) -> str | None:
         """The name that a token stands for: of a declared analyst, or OWNER; None for any other token."""
-        try:
-            found = holder_of(tokens_file(dataset.users), hashed)
-        except Error as problem:
-            self.told(str(problem))
-            return None
-        names = [OWNER, *(analyst.name for analyst in dataset.schema.analysts or ())]
-        return found.name if found is not None and found.name in names else None
+        found = self._read(lambda: holder_of(tokens_file(dataset.users), hashed))
+        return found.name if found is not None and found.name in (OWNER, *_analysts(dataset)) else None
 
     def _of_subject(self, dataset: ServedDataset, subject: str) -> str | None:
         """The declared analyst whom a subject of the issuer stands for, as the file says now."""
+        path = self.options.oidc
+        issuer = None if path is None else self._read(lambda: read_issuer(path))
+        name = None if issuer is None else issuer.subjects.get(subject)
+        return name if name in _analysts(dataset) else None
+
+    def _read(self, work: Callable[[], Result]) -> Result | None:
+        """Read one of the owner's files; None where it cannot be read, which is told."""
         try:
-            name = read_issuer(self.options.oidc).subjects.get(subject) if self.options.oidc is not None else None
+            return work()
         except Error as problem:
             self.told(str(problem))
             return None
-        return name if any(analyst.name == name for analyst in dataset.schema.analysts or ()) else None
 
     def _fetch(self, issuer: Issuer) -> tuple[dict[str, Json], list[socket.socket]]:
         """Start the process that fetches the issuer's keys, in place of any that still tries."""
@@ -225,27 +224,21 @@ class Supervisor:
     def _front(
         self, control: socket.socket, listener: socket.socket, http: socket.socket | None
     ) -> subprocess.Popen[bytes]:
+        options = self.options
+        limits = [(one.schema.name, one.schema.limits) for one in self.datasets]
         told = {
-            "datasets": [
-                {
-                    "name": one.schema.name,
-                    "seconds": float(one.schema.limits.seconds),
-                    "plan_seconds": float(one.schema.limits.plan_seconds),
-                }
-                for one in self.datasets
-            ],
+            "datasets": [{"name": name, "seconds": float(one.seconds + one.plan_seconds)} for name, one in limits],
             "control": control.fileno(),
             "listener": listener.fileno(),
             "http": None if http is None else http.fileno(),
-            "certificate": str(self.options.certificate or ""),
-            "key": str(self.options.key or ""),
-            "account": self.options.account or "",
-            "workers": self.options.workers,
-            "most_clients": self.options.most_clients,
-            "most_of_user": self.options.most_of_user,
-            "log_statements": self.options.log_statements,
-            "tls_required": not self.options.listen.is_loopback,
+            "certificate": str(options.certificate or ""),
+            "key": str(options.key or ""),
+            "tls_required": not options.listen.is_loopback,
             "issuer": None if self._issuer is None else [self._issuer.url, self._issuer.audience],
+            **{
+                name: getattr(options, name)
+                for name in ("account", "workers", "most_clients", "most_of_user", "log_statements")
+            },
         }
         command = (*_PYTHON, "dpsql.clients.server.front", json.dumps(told))
         return _process(command, [control, listener, *([] if http is None else [http])], {}, quiet=False)
@@ -307,6 +300,10 @@ def _served(path: Path, users: Path | None, others: Sequence[ServedDataset]) -> 
     ledger = Ledger.open(default_ledger(schema), ledger_identity(schema))
     ledger.store.write(lambda connection: None)
     return ServedDataset(schema, path.resolve(), ledger, place)
+
+
+def _analysts(dataset: ServedDataset) -> list[str]:
+    return [analyst.name for analyst in dataset.schema.analysts or ()]
 
 
 def _listener(place: Address) -> socket.socket:

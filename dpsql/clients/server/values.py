@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import struct
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation, localcontext
 
 from dpsql.clients.dbapi.types import ResultType
+from dpsql.clients.output.cells import exact_text
 from dpsql.clients.server.pgtypes import PgType, pg_type
 from dpsql.core.errors import error
 
@@ -17,7 +17,6 @@ Writer = Callable[[object], bytes | None]
 EPOCH, MIDNIGHT = datetime(2000, 1, 1), datetime.min
 DAY_ZERO = date(2000, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
-_INFINITE = {"infinity": 1, "-infinity": -1}
 _NEEDS_QUOTES = re.compile(r'[\s{}",\\]|^$|^null$', re.IGNORECASE)
 
 
@@ -39,7 +38,7 @@ def _nullable(write: Callable[[object], bytes]) -> Writer:
 def _walled(write: Callable[..., bytes], value: object) -> bytes:
     try:
         return write(value)
-    except (struct.error, ValueError, TypeError, OverflowError, InvalidOperation, AttributeError):
+    except (struct.error, ValueError, TypeError, OverflowError, InvalidOperation, AttributeError, LookupError):
         pass
     raise error(802, "a value of the result has no binary form of its column's type", hint="cast the column to VARCHAR")
 
@@ -51,27 +50,9 @@ def _text(value: object) -> str:
     match value:
         case bool():
             return "t" if value else "f"
-        case float():
-            return (
-                repr(value)
-                if math.isfinite(value)
-                else "NaN"
-                if value != value
-                else "Infinity"
-                if value > 0
-                else "-Infinity"
-            )
-        case Decimal():
-            return format(value, "f") if value.is_finite() else "NaN"
-        case bytes():
-            return "\\x" + value.hex()
-        case datetime():
-            return value.isoformat(sep=" ")
         case timedelta():
             return _interval(value)
-        case date() | time():
-            return value.isoformat()
-    return str(value)
+    return exact_text(value)
 
 
 def _interval(value: timedelta) -> str:
@@ -104,18 +85,10 @@ def _microseconds(value: datetime) -> int:
     return (value - EPOCH) // _MICROSECOND
 
 
-def _binary_date(value: object) -> bytes:
-    if isinstance(value, date):
-        return struct.pack("!i", (value - DAY_ZERO).days)
-    sign = _INFINITE.get(str(value), 0)
-    return struct.pack("!i", {1: 2**31 - 1, -1: -(2**31)}[sign])
-
-
-def _binary_timestamp(value: object) -> bytes:
-    if isinstance(value, datetime):
-        return struct.pack("!q", _microseconds(value))
-    sign = _INFINITE.get(str(value), 0)
-    return struct.pack("!q", {1: 2**63 - 1, -1: -(2**63)}[sign])
+def _counted(form: str, bits: int, count: Callable[..., int]) -> Callable[[object], bytes]:
+    """Writer of days or moments as a number; infinity is the largest."""
+    ends = {"infinity": 2 ** (bits - 1) - 1, "-infinity": -(2 ** (bits - 1))}
+    return lambda value: struct.pack(form, count(value) if isinstance(value, date) else ends[str(value)])
 
 
 def _binary_time(value: time) -> bytes:
@@ -159,18 +132,25 @@ def _binary_list(item: ResultType) -> Callable[[object], bytes]:
     return listed
 
 
+_FORMS = {"int2": "!h", "int4": "!i", "int8": "!q", "float4": "!f", "float8": "!d"}
+
+
+def _packed(form: str) -> Callable[[object], bytes]:
+    return lambda value: struct.pack(form, value)
+
+
+def _unpacked(form: str) -> Callable[[bytes], object]:
+    return lambda value: struct.unpack(form, value)[0]
+
+
 _BINARY: dict[str, Callable[..., bytes]] = {
+    **{name: _packed(form) for name, form in _FORMS.items()},
     "bool": lambda value: b"\1" if value else b"\0",
     "bytea": bytes,
-    "int2": lambda value: struct.pack("!h", value),
-    "int4": lambda value: struct.pack("!i", value),
-    "int8": lambda value: struct.pack("!q", value),
-    "float4": lambda value: struct.pack("!f", value),
-    "float8": lambda value: struct.pack("!d", value),
     "text": lambda value: _text(value).encode("utf-8", "replace"),
-    "date": _binary_date,
+    "date": _counted("!i", 32, lambda value: (value - DAY_ZERO).days),
     "time": _binary_time,
-    "timestamp": _binary_timestamp,
+    "timestamp": _counted("!q", 64, _microseconds),
     "interval": _binary_interval,
     "numeric": _binary_numeric,
 }
@@ -218,10 +198,6 @@ def _day(text: str) -> date:
     return _moment(text).date()
 
 
-def _unpacked(form: str) -> Callable[[bytes], object]:
-    return lambda value: struct.unpack(form, value)[0]
-
-
 def _after(count: int) -> timedelta:
     return timedelta(microseconds=count)
 
@@ -253,11 +229,7 @@ _FROM_TEXT: dict[str, Callable[[bytes], object]] = {
 }
 _FROM_BYTES: dict[str, Callable[[bytes], object]] = {
     "bool": lambda value: bool(_unpacked("!?")(value)),
-    "int2": _unpacked("!h"),
-    "int4": _unpacked("!i"),
-    "int8": _unpacked("!q"),
-    "float4": _unpacked("!f"),
-    "float8": _unpacked("!d"),
+    **{name: _unpacked(form) for name, form in _FORMS.items()},
     "numeric": _read_numeric,
     **{name: lambda value: value.decode("utf-8") for name in ("text", "varchar")},
     "date": lambda value: DAY_ZERO + timedelta(days=struct.unpack("!i", value)[0]),

@@ -257,7 +257,7 @@ def test_the_session(remote: dpsql.Connection, server: Served) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", typed)
         patch.setattr(sys, "stdout", out)
-        assert repl.run(remote, server.url, Namespace(analyst=None)) == 0
+        assert repl.run(remote, Namespace()) == 0
     for wanted in ("asked by alice", "coinsurance_pct", "18", "price: epsilon 0.1"):
         assert wanted in out.getvalue()
 
