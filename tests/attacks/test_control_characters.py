@@ -296,7 +296,7 @@ def test_c10_the_prompt(schema: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     typed = "\n".join(entry.replace("\n", " ").replace("\r", " ") for entry in entries) + "\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     with dpsql.connect(schema, ledger=":memory:") as connection:
-        repl.run(connection, schema, argparse.Namespace())
+        repl.run(connection, argparse.Namespace())
     shown = capsys.readouterr()
     clean(shown.out)
     clean(shown.err)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import shutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+import dpsql
 from dpsql.clients.cli.complaints import complain
-from dpsql.clients.cli.opening import opened
-from dpsql.clients.terminal.agreeing import answered, is_asked_back, question
-from dpsql.clients.terminal.show import FOR_PEOPLE, ResultStyle, show, status
+from dpsql.clients.terminal.show import FOR_PEOPLE, ResultStyle, answered, is_asked_back, question, show, status
 from dpsql.clients.terminal.statements import TypedStatement, read_text, split
 from dpsql.core.errors import Error, error
 from dpsql.core.escaping import harmless
@@ -41,6 +41,23 @@ def ask(options: argparse.Namespace) -> int:
             except Error as problem:
                 return complain(problem, statement.message(problem))
     return 0
+
+
+def opened(options: argparse.Namespace) -> Connection:
+    """A new connection to the schema, analyst and ledger of a command line. Raises as dpsql.connect.
+
+    Why  what modules make while they load stays for as long as the process: to look through it for garbage, then and later, takes a
+         tenth of a start
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return dpsql.connect(options.schema, analyst=options.analyst, ledger=options.ledger)
+    finally:
+        if collects:
+            if not gc.get_freeze_count():
+                gc.freeze()
+            gc.enable()
 
 
 def _statements(kind: str, given: str) -> Sequence[TypedStatement]:

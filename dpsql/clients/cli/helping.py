@@ -32,23 +32,9 @@ complete -o filenames -F _dpsql dpsql
 """
 _ZSH = """\
 #compdef dpsql
-_dpsql() {{
-    local -a known
-    case "$words[CURRENT-1]" in
-        --mode) compadd -- {modes}; return ;;
-        completion) compadd -- {shells}; return ;;
-        help) compadd -- {verbs}; return ;;
-    esac
-    case "$words[2]" in
-{cases}
-        *) known=({options}) ;;
-    esac
-    if [[ "$words[CURRENT]" == -* ]]; then compadd -- $known; return; fi
-    (( CURRENT == 2 )) && compadd -- {verbs}
-    _files
-}}
-compdef _dpsql dpsql
+autoload -U +X bashcompinit && bashcompinit
 """
+"""zsh reads what is written for bash."""
 
 
 def run(verb: str, given: Sequence[str]) -> int:
@@ -81,22 +67,16 @@ def script(shell: str) -> str:
     by_verb = {verb: options_of(parser) for verb, parser in _parsers().items()}
     verbs = [*VERBS, *SERVING, *HELPING]
     match shell:
-        case "bash":
-            return _filled(_BASH, '{}) words="{}" ;;', verbs, asking, by_verb)
-        case "zsh":
-            return _filled(_ZSH, "{}) known=({}) ;;", verbs, asking, by_verb)
+        case "bash" | "zsh":
+            return _ZSH * (shell == "zsh") + _bash(verbs, asking, by_verb)
         case "fish":
             return _fish(verbs, asking, by_verb)
     raise error(802, f"{shell!r} is no shell that dpsql knows", hint=f"write dpsql completion {' | '.join(SHELLS)}")
 
 
-def _filled(form: str, case: str, verbs: Sequence[str], asking: Sequence[str], by_verb: Options) -> str:
-    """A script with its words.
-
-    case  one line of it, for the options of one verb
-    """
-    cases = "\n".join(f"        {case.format(verb, ' '.join(options))}" for verb, options in by_verb.items())
-    return form.format(
+def _bash(verbs: Sequence[str], asking: Sequence[str], by_verb: Options) -> str:
+    cases = "\n".join(f'        {verb}) words="{" ".join(options)}" ;;' for verb, options in by_verb.items())
+    return _BASH.format(
         modes=" ".join(MODES), shells=" ".join(SHELLS), verbs=" ".join(verbs), cases=cases, options=" ".join(asking)
     )
 

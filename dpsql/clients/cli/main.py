@@ -10,6 +10,7 @@ import difflib
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from dpsql import __version__
 from dpsql.clients.cli.complaints import FAILED, INTERRUPTED, complain
@@ -77,18 +78,9 @@ def _run(given: list[str]) -> int:
     from dpsql.core.errors import Error
 
     try:
-        if given and given[0] in VERBS:
-            from dpsql.clients.cli.verbs import run
-
-            return run(given[0], given[1:])
-        if given and given[0] in SERVING:
-            from dpsql.clients.cli.serving import run as run_server
-
-            return run_server(given[0], given[1:])
-        if given and given[0] in HELPING:
-            from dpsql.clients.cli.helping import run as run_help
-
-            return run_help(given[0], given[1:])
+        for verbs, module in ((VERBS, "verbs"), (SERVING, "serving"), (HELPING, "helping")):
+            if given and given[0] in verbs:
+                return int(import_module(f"dpsql.clients.cli.{module}").run(given[0], given[1:]))
         return _ask(given)
     except Error as problem:
         return complain(problem, str(problem))
@@ -155,7 +147,7 @@ def parser_of_questions() -> argparse.ArgumentParser:
 def _session(options: argparse.Namespace) -> int:
     """The session in a terminal; without prompt_toolkit it asks for plain lines."""
     from dpsql.clients import repl
-    from dpsql.clients.cli.opening import opened
+    from dpsql.clients.cli.asking import opened
 
     with opened(options) as connection:
-        return repl.run(connection, options.schema, options)
+        return repl.run(connection, options)

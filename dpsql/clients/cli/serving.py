@@ -31,21 +31,7 @@ def _serve(given: Sequence[str]) -> int:
     from dpsql.clients.server.supervisor import Supervisor
 
     options = serve_parser().parse_intermixed_args(_http_alone(given))
-    return Supervisor(
-        ServeOptions(
-            schemas=tuple(map(Path, options.schemas)),
-            listen=Address.read(options.listen),
-            http=None if options.http is None else Address.read(options.http, "--http", HTTP_PORT),
-            users=options.users,
-            certificate=options.tls_cert,
-            key=options.tls_key,
-            account=options.account,
-            oidc=options.oidc,
-            workers=options.workers,
-            log_statements=options.log_statements,
-        ),
-        _say,
-    ).run()
+    return Supervisor(ServeOptions(**vars(options)), _say).run()
 
 
 def _http_alone(given: Sequence[str]) -> list[str]:
@@ -64,16 +50,25 @@ def serve_parser() -> argparse.ArgumentParser:
         prog="dpsql serve",
         description="Answer analysts over PostgreSQL's protocol and HTTP; data, ledger and budgets stay here.",
     )
-    parser.add_argument("schemas", metavar="SCHEMA", nargs="+", help="path of a schema.toml that declares [analysts]")
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", default=f"127.0.0.1:{PORT}", help="127.0.0.1:5439 if it is not given"
+        "schemas", metavar="SCHEMA", nargs="+", type=Path, help="path of a schema.toml that declares [analysts]"
     )
     parser.add_argument(
-        "--http", metavar="HOST:PORT", nargs="?", const=f"127.0.0.1:{HTTP_PORT}",
+        "--listen", metavar="HOST:PORT", type=Address.read, default=Address("127.0.0.1", PORT),
+        help="127.0.0.1:5439 if it is not given",
+    )  # fmt: skip
+    parser.add_argument(
+        "--http", metavar="HOST:PORT", nargs="?", type=_http_address, const=Address("127.0.0.1", HTTP_PORT),
         help="answer HTTP too, at 127.0.0.1:8439 if no other address is given; needs dpsql[server]",
     )  # fmt: skip
-    parser.add_argument("--tls-cert", metavar="FILE", type=Path, help="certificate in PEM; needed but on the loopback")
-    parser.add_argument("--tls-key", metavar="FILE", type=Path, help="its key")
+    parser.add_argument(
+        "--tls-cert",
+        dest="certificate",
+        metavar="FILE",
+        type=Path,
+        help="certificate in PEM; needed but on the loopback",
+    )
+    parser.add_argument("--tls-key", dest="key", metavar="FILE", type=Path, help="its key")
     parser.add_argument("--users", metavar="FILE", type=Path, help="one file of users for all datasets")
     parser.add_argument(
         "--account", metavar="NAME", help="the system's account of the front, where root starts the server"
@@ -82,6 +77,10 @@ def serve_parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", metavar="N", type=_count, default=2, help="processes that answer, a dataset")
     parser.add_argument("--log-statements", action="store_true", help="write the text of statements to the log too")
     return parser
+
+
+def _http_address(text: str) -> Address:
+    return Address.read(text, "--http", HTTP_PORT)
 
 
 def _count(text: str) -> int:

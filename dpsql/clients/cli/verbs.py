@@ -6,12 +6,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
@@ -20,7 +20,6 @@ from dpsql.schema.toml import read_schema
 if TYPE_CHECKING:
     from dpsql.accounting.ledger import Ledger
     from dpsql.accounting.reporting import BudgetReport
-    from dpsql.dataset.owner import CheckReport
     from dpsql.schema.model import Schema
 
 WIDTH = 80  # of what is drawn, where there is no terminal
@@ -40,9 +39,7 @@ _DESCRIPTIONS = {
 def run(verb: str, given: Sequence[str]) -> int:
     """Run one verb with what stands behind it, and return the exit code. Raises dpsql.Error."""
     options = parser_of(verb).parse_intermixed_args(given)
-    if verb == "budget" and options.failures:
-        _show_failures(options)
-    elif verb == "workload":
+    if verb == "workload":
         _work(options)
     elif verb == "audit":
         return _audit(options)
@@ -51,77 +48,14 @@ def run(verb: str, given: Sequence[str]) -> int:
     return 0
 
 
-def _add_options_of_check(parser: argparse.ArgumentParser) -> None:
-    what = "write a copy of the private tables, sorted by unit, beside the ledger, for faster answers"
-    parser.add_argument("--prepare", action="store_true", help=what)
-    begins = "bind the data to this ledger, in place of another one: what was spent there counts no more"
-    parser.add_argument("--new-ledger", action="store_true", help=begins)
-    known = "a certificate, or a JSON list of them: their charges must be in the ledger"
-    parser.add_argument("--certificate", metavar="FILE", help=known)
-    sizes = (
-        "buy how often the values of each column occur: the guard then counts on that, not on the declarations alone"
-    )
-    parser.add_argument("--sizes", action="store_true", help=sizes)
-    price = "of --sizes, for all columns together; without it the most that one statement may spend"
-    parser.add_argument("--epsilon", metavar="E", type=_price, help=price)
-
-
 def parser_of(verb: str) -> argparse.ArgumentParser:
     """The parser of what stands behind a verb."""
     parser = argparse.ArgumentParser(prog=f"dpsql {verb}", description=_DESCRIPTIONS[verb])
     parser.add_argument("target", metavar="SOURCE" if verb == "init" else "SCHEMA")
-    if verb == "init":
-        _add_options_of_init(parser)
-    else:
-        parser.add_argument("--ledger", metavar="PATH", help="the ledger's file")
-    if verb == "check":
-        _add_options_of_check(parser)
-    if verb == "guard":
-        forget = "let the guard forget these charged statements: their numbers, such as 3,5-7, or all"
-        parser.add_argument("--forget", metavar="CHARGES", help=forget)
-    if verb == "practice":
-        parser.add_argument(
-            "folder", metavar="FOLDER", nargs="?", help="a new folder; NAME-practice where none is given"
-        )
-    if verb in ("tune", "workload", "audit"):
-        _add_statements(parser, verb)
-    if verb == "audit":
-        drawn = "draws of each release on each of two databases (100000)"
-        parser.add_argument("--releases", metavar="N", type=_count, default=100_000, help=drawn)
-    if verb == "tune":
-        drawn = "draw the errors over the price: a .png, .svg or .pdf; needs the extra dpsql[examples]"
-        parser.add_argument("--plot", metavar="FILE", help=drawn)
-    if verb == "refresh":
-        dry = "approve and buy nothing: say which tables changed, and what stored statements would cost who asks them again"
-        parser.add_argument("--dry-run", action="store_true", help=dry)
-        again = "take these closed periods from the source again, such as 2025-03,2025-04, or all: what is stored of them is asked anew"
-        parser.add_argument("--revise", metavar="PERIODS", help=again)
-    if verb in ("budget", "refresh", "tune"):
-        parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
-    if verb == "budget":
-        failed = "show the statements that failed after they were charged, and let analysts ask again"
-        parser.add_argument("--failures", action="store_true", help=failed)
-        parser.add_argument("--plot", action="store_true", help="draw what was spent over time (in a terminal: always)")
+    for verbs, names, form, about in _OPTIONS:
+        if verb in verbs.split():
+            parser.add_argument(*names.split(), **form, help=about)
     return parser
-
-
-def _add_options_of_init(parser: argparse.ArgumentParser) -> None:
-    sniff = "take the types of CSV and JSON columns from their values: it reads all rows"
-    parser.add_argument("--sniff", action="store_true", help=sniff)
-    parser.add_argument("--yes", action="store_true", help="ask nothing: the draft as names and types give it")
-
-
-def _add_statements(parser: argparse.ArgumentParser, verb: str) -> None:
-    """Options of the verbs that are about statements."""
-    given = "statements, with ; between them"
-    parser.add_argument("-c", dest="given", metavar="SQL", action="append", default=[], help=given)
-    parser.add_argument("-f", dest="file", metavar="FILE", help="a file of them (- is standard input)")
-    if verb == "workload":
-        board = "a dashboard as Superset exports it: the statements of its charts and filters; needs the extra dpsql[workload]"
-        parser.add_argument("--dashboard", metavar="ZIP", help=board)
-        parser.add_argument("--epsilon", metavar="E", type=_price, help="of all cubes together")
-        parser.add_argument("--analyst", metavar="NAME", help="who pays")
-        parser.add_argument("--yes", action="store_true", help="buy the cubes without being asked")
 
 
 def _work(options: argparse.Namespace) -> None:
@@ -186,20 +120,6 @@ def _print(report: str) -> None:
     print(harmless(report, kept="\n"), flush=True)
 
 
-def _show_failures(options: argparse.Namespace) -> None:
-    """Print what failed; once it is printed, the owner has seen it."""
-    from dpsql.dataset import owner
-
-    ledger = _opened(read_schema(options.target), options)
-    try:
-        report = owner.failures(ledger)
-        _print(str(report))
-        if report.unseen:
-            ledger.clear_failures(report.last)
-    finally:
-        ledger.close()
-
-
 def _opened(schema: Schema, options: argparse.Namespace) -> Ledger:
     from dpsql.accounting.ledger import Ledger
     from dpsql.session.opening import default_ledger, ledger_identity
@@ -208,28 +128,11 @@ def _opened(schema: Schema, options: argparse.Namespace) -> Ledger:
 
 
 def _report(verb: str, options: argparse.Namespace) -> str:
-    from dpsql.dataset import owner
-
     if verb == "init":
         return _drafted(options)
     schema = read_schema(options.target)
-    ledger = _opened(schema, options)
-    try:
-        if verb == "budget":
-            return _budget(owner.budget(schema, ledger), options)
-        if verb == "guard":
-            from dpsql.session.history import guard_report
-
-            return str(guard_report(schema, ledger, options.forget))
-        if verb == "practice":
-            return _practised(schema, ledger, options)
-        if verb == "tune":
-            return _tuned(schema, ledger, options)
-        if verb == "refresh":
-            return _refreshed(schema, ledger, options)
-        return _checked(schema, ledger, options)
-    finally:
-        ledger.close()
+    with closing(_opened(schema, options)) as ledger:
+        return _REPORTS[verb](schema, ledger, options)
 
 
 def _drafted(options: argparse.Namespace) -> str:
@@ -299,11 +202,19 @@ def _tuned(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:
 
 def _checked(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:
     """The report of `check`, and of the sizes where these are asked for. Raises 802 where a price is given for nothing."""
+    from dpsql.clients.cli.asking import read
+    from dpsql.clients.terminal.progress import progress
+    from dpsql.dataset import owner
+
     if options.epsilon is not None and not options.sizes:
         raise error(802, "--epsilon is the price of --sizes", hint="write --sizes too, or leave --epsilon out")
-    report = str(_check(schema, ledger, options))
+    known = owner.certificate(read(options.certificate)) if options.certificate is not None else []
+    with progress(sys.stderr) as told:
+        report = owner.check(
+            schema, ledger, prepare=options.prepare, certificates=known, new_ledger=options.new_ledger, told=told
+        )
     if not options.sizes:
-        return report
+        return str(report)
     from dpsql.session.sizing import buy_sizes
 
     _print(f"{report}\n")
@@ -332,24 +243,37 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _check(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> CheckReport:
-    from dpsql.clients.cli.asking import read
-    from dpsql.clients.terminal.progress import progress
+def _budget(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:
+    """The owner's report, in a terminal with a plot; or what failed, which the owner has seen once it is printed."""
     from dpsql.dataset import owner
 
-    known = owner.certificate(read(options.certificate)) if options.certificate is not None else []
-    with progress(sys.stderr) as told:
-        return owner.check(
-            schema, ledger, prepare=options.prepare, certificates=known, new_ledger=options.new_ledger, told=told
-        )
-
-
-def _budget(report: BudgetReport, options: argparse.Namespace) -> str:
-    """The owner's report, in a terminal with a plot."""
+    if options.failures:
+        failed = owner.failures(ledger)
+        _print(str(failed))
+        if failed.unseen:
+            ledger.clear_failures(failed.last)
+        return ""
+    report = owner.budget(schema, ledger)
     if options.json:
         return report.json
     shown = options.plot or sys.stdout.isatty()
     return "\n\n".join([str(report), *([_plot(report)] if shown and len(report.charges) > 1 else [])])
+
+
+def _guarded(schema: Schema, ledger: Ledger, options: argparse.Namespace) -> str:
+    from dpsql.session.history import guard_report
+
+    return str(guard_report(schema, ledger, options.forget))
+
+
+_REPORTS: dict[str, Callable[[Schema, Ledger, argparse.Namespace], str]] = {
+    "budget": _budget,
+    "check": _checked,
+    "guard": _guarded,
+    "practice": _practised,
+    "refresh": _refreshed,
+    "tune": _tuned,
+}
 
 
 def _plot(report: BudgetReport) -> str:
@@ -366,3 +290,40 @@ def _plot(report: BudgetReport) -> str:
     moments = [datetime.fromisoformat(entry.time) for entry in report.charges]
     prices = [float(nominal(entry.loss)) for entry in report.charges]
     return "epsilon charged, added up\n" + plot(moments, prices, width, plain=not can_show(sys.stdout, EIGHTHS))
+
+
+_SWITCH: dict[str, Any] = {"action": "store_true"}
+_OF_STATEMENTS = "tune workload audit"
+_OPTIONS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
+    ("init", "--sniff", _SWITCH, "take the types of CSV and JSON columns from their values: it reads all rows"),
+    ("init", "--yes", _SWITCH, "ask nothing: the draft as names and types give it"),
+    (" ".join(_DESCRIPTIONS.keys() - {"init"}), "--ledger", {"metavar": "PATH"}, "the ledger's file"),
+    ("check", "--prepare", _SWITCH, "write a copy of the private tables, sorted by unit, beside the ledger, for faster answers"),
+    ("check", "--new-ledger", _SWITCH, "bind the data to this ledger, in place of another one: what was spent there counts no more"),
+    ("check", "--certificate", {"metavar": "FILE"}, "a certificate, or a JSON list of them: their charges must be in the ledger"),
+    ("check", "--sizes", _SWITCH,
+     "buy how often the values of each column occur: the guard then counts on that, not on the declarations alone"),
+    ("check", "--epsilon", {"metavar": "E", "type": _price},
+     "of --sizes, for all columns together; without it the most that one statement may spend"),
+    ("guard", "--forget", {"metavar": "CHARGES"},
+     "let the guard forget these charged statements: their numbers, such as 3,5-7, or all"),
+    ("practice", "folder", {"metavar": "FOLDER", "nargs": "?"}, "a new folder; NAME-practice where none is given"),
+    (_OF_STATEMENTS, "-c", {"dest": "given", "metavar": "SQL", "action": "append", "default": []}, "statements, with ; between them"),
+    (_OF_STATEMENTS, "-f", {"dest": "file", "metavar": "FILE"}, "a file of them (- is standard input)"),
+    ("workload", "--dashboard", {"metavar": "ZIP"},
+     "a dashboard as Superset exports it: the statements of its charts and filters; needs the extra dpsql[workload]"),
+    ("workload", "--epsilon", {"metavar": "E", "type": _price}, "of all cubes together"),
+    ("workload", "--analyst", {"metavar": "NAME"}, "who pays"),
+    ("workload", "--yes", _SWITCH, "buy the cubes without being asked"),
+    ("audit", "--releases", {"metavar": "N", "type": _count, "default": 100_000},
+     "draws of each release on each of two databases (100000)"),
+    ("tune", "--plot", {"metavar": "FILE"}, "draw the errors over the price: a .png, .svg or .pdf; needs the extra dpsql[examples]"),
+    ("refresh", "--dry-run", _SWITCH,
+     "approve and buy nothing: say which tables changed, and what stored statements would cost who asks them again"),
+    ("refresh", "--revise", {"metavar": "PERIODS"},
+     "take these closed periods from the source again, such as 2025-03,2025-04, or all: what is stored of them is asked anew"),
+    ("budget refresh tune", "--json", _SWITCH, "print everything as one JSON object"),
+    ("budget", "--failures", _SWITCH, "show the statements that failed after they were charged, and let analysts ask again"),
+    ("budget", "--plot", _SWITCH, "draw what was spent over time (in a terminal: always)"),
+)  # fmt: skip
+"""Options: of which verbs, their names, their forms, and what they are for."""

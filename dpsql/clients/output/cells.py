@@ -23,15 +23,7 @@ def exact_text(value: object) -> str:
 
 
 def _float(value: float) -> str:
-    return (
-        repr(value)
-        if math.isfinite(value)
-        else "NaN"
-        if math.isnan(value)
-        else "Infinity"
-        if value > 0
-        else "-Infinity"
-    )
+    return repr(value) if math.isfinite(value) else repr(value).replace("inf", "Infinity").replace("nan", "NaN")
 
 
 def _decimal(value: Decimal) -> str:

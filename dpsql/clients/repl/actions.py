@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from dpsql.clients import declared
 from dpsql.clients.output.prices import number
@@ -153,20 +154,16 @@ def price(desk: Desk, argument: str) -> None:
 # --- how results look -----------------------------------------------------------------------------------------------------------
 
 
-def accuracy(desk: Desk, argument: str) -> None:
-    chosen = _switched(desk, argument, desk.bars, "\\accuracy")
-    if chosen is not None:
-        desk.bars = chosen
-        desk.screen.tell(
-            "The 95 % error stands beside each number." if chosen else "The 95 % error stands under the result alone."
-        )
+def _switch(name: str, setting: str, on: str, off: str) -> Callable[[Desk, str], None]:
+    """A command that turns a setting of the desk on or off."""
 
+    def act(desk: Desk, argument: str) -> None:
+        chosen = _switched(desk, argument, getattr(desk, setting), name)
+        if chosen is not None:
+            setattr(desk, setting, chosen)
+            desk.screen.tell(on if chosen else off)
 
-def timing(desk: Desk, argument: str) -> None:
-    chosen = _switched(desk, argument, desk.timing, "\\timing")
-    if chosen is not None:
-        desk.timing = chosen
-        desk.screen.tell(f"Timing is {'on' if chosen else 'off'}.")
+    return act
 
 
 def expanded(desk: Desk, argument: str) -> None:
@@ -189,15 +186,6 @@ def most_rows(desk: Desk, argument: str) -> None:
     desk.screen.tell(f"A table shows at most {desk.most:,} rows; files and the other modes have all of them.")
 
 
-def paging(desk: Desk, argument: str) -> None:
-    chosen = _switched(desk, argument, desk.pages, "\\pager")
-    if chosen is not None:
-        desk.pages = chosen
-        desk.screen.tell(
-            "What is taller than the screen goes through the pager." if chosen else "Results are not paged."
-        )
-
-
 def _switched(desk: Desk, argument: str, now: bool, name: str) -> bool | None:
     """Value that a switch is turned to: the other way without an argument; None where the argument is neither on nor
     off."""
@@ -207,31 +195,44 @@ def _switched(desk: Desk, argument: str, now: bool, name: str) -> bool | None:
     return None
 
 
+accuracy = _switch(
+    "\\accuracy",
+    "bars",
+    "The 95 % error stands beside each number.",
+    "The 95 % error stands under the result alone.",
+)
+timing = _switch("\\timing", "timing", "Timing is on.", "Timing is off.")
+paging = _switch("\\pager", "pages", "What is taller than the screen goes through the pager.", "Results are not paged.")
+
+
 def mode(desk: Desk, argument: str) -> None:
-    name = argument.lower()
+    name, modes = argument.lower(), f"there are {', '.join(output.MODES)}"
     if name in output.MODES:
         desk.mode = name
         desk.screen.tell(f"Results are written as {name}.")
-        return
-    modes = ", ".join(output.MODES)
-    if not name:
-        desk.screen.tell(f"Results are written as {desk.mode}; there are {modes}.")
-        return
-    near = difflib.get_close_matches(name, output.MODES, 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {modes}"
-    desk.screen.tell(f"There is no mode {name[:30]!r}; {hint}", "error")
+    elif not name:
+        desk.screen.tell(f"Results are written as {desk.mode}; {modes}.")
+    else:
+        desk.screen.tell(f"There is no mode {name[:30]!r}; {_meant(name, output.MODES, modes)}", "error")
 
 
 def output_to(desk: Desk, argument: str) -> None:
     """Results to a file, until another `\\o`; what stands under them stays on the screen."""
-    if argument:
-        try:
-            opened = open(path_of(argument), "w", encoding="utf-8")  # noqa: SIM115
-        except OSError as problem:
-            desk.screen.tell(f"{argument} cannot be written: {problem.strerror}", "error")
-            return
-    desk.results_to(opened if argument else desk.screen.out)
-    desk.screen.tell(f"Results go to {argument}; \\o brings them back." if argument else "Results go to the screen.")
+    out = opened(desk, argument) if argument else desk.screen.out
+    if out is not None:
+        desk.results_to(out)
+        desk.screen.tell(
+            f"Results go to {argument}; \\o brings them back." if argument else "Results go to the screen."
+        )
+
+
+def opened(desk: Desk, argument: str) -> TextIO | None:
+    """The file that an argument names, to be written; None where it cannot be, which was said."""
+    try:
+        return open(path_of(argument), "w", encoding="utf-8")
+    except OSError as problem:
+        desk.screen.tell(f"{argument} cannot be written: {problem.strerror}", "error")
+        return None
 
 
 # --- statements again -------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@ r"""Statements once more: `\g`, `\e`, and `\s`, which lists them."""
 
 from __future__ import annotations
 
-from dpsql.clients.repl.actions import path_of
+from dpsql.clients.repl.actions import opened, path_of
 from dpsql.clients.repl.desk import Desk
 from dpsql.clients.repl.pager import edited
 from dpsql.clients.repl.scanner import is_complete
@@ -17,21 +17,16 @@ def repeat(desk: Desk, argument: str) -> None:
     if not desk.written:
         desk.screen.tell(_NOTHING, "error")
         return
-    if not argument:
-        desk.take(desk.written)
+    out = opened(desk, argument) if argument else desk.results
+    if out is None:
         return
-    try:
-        opened = open(path_of(argument), "w", encoding="utf-8")  # noqa: SIM115
-    except OSError as problem:
-        desk.screen.tell(f"{argument} cannot be written: {problem.strerror}", "error")
-        return
-    before = desk.results
-    desk.results = opened
+    before, desk.results = desk.results, out
     try:
         desk.take(desk.written)
     finally:
         desk.results = before
-        opened.close()
+        if argument:
+            out.close()
 
 
 def edit(desk: Desk, argument: str) -> None:
@@ -63,9 +58,9 @@ def history(desk: Desk, argument: str) -> None:
     if not argument:
         desk.page(text + "\n" if text else "")
         return
-    try:
-        path_of(argument).write_text(text + "\n", encoding="utf-8")
-    except OSError as problem:
-        desk.screen.tell(f"{argument} cannot be written: {problem.strerror}", "error")
+    out = opened(desk, argument)
+    if out is None:
         return
+    with out:
+        out.write(text + "\n")
     desk.screen.tell(f"Written to {argument}.")

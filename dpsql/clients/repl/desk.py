@@ -16,7 +16,7 @@ from dpsql.clients.repl.pager import HeldText, page
 from dpsql.clients.repl.scanner import is_command
 from dpsql.clients.repl.screen import Screen
 from dpsql.clients.terminal import show as output
-from dpsql.clients.terminal.agreeing import answered, is_asked_back, question
+from dpsql.clients.terminal.show import answered, is_asked_back, question
 from dpsql.clients.terminal.statements import split
 from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,6 @@ from prompt_toolkit.styles import Style
 
 from dpsql.clients.repl.commands import candidates, split
 from dpsql.clients.repl.completion import complete
-from dpsql.clients.repl.history import history_file
 from dpsql.clients.repl.scanner import Token, is_command, is_complete, tokens
 from dpsql.clients.repl.screen import Screen
 from dpsql.clients.repl.words import FUNCTIONS, KEYWORDS
@@ -45,7 +45,7 @@ class Editor:
 
     def __init__(self, schema: Schema, screen: Screen, prompt: str) -> None:
         self._prompt = prompt
-        path = history_file()
+        path = _history_file()
         tall = screen.lines > 2 * MENU_LINES
         self._session: PromptSession = PromptSession(
             history=_Kept(path) if path is not None else InMemoryHistory(),
@@ -82,6 +82,20 @@ class Editor:
 def _continued(width: int, line: int, wrapped: int) -> list[tuple[str, str]]:
     """Prompt before the second line and those after it; nothing where a line only goes on because it is long."""
     return [("class:more", f"{'' if wrapped else '... ':>{width}}"[-width:] if width else "")]
+
+
+def _history_file() -> Path | None:
+    """The file, made where it is not there yet; None where it cannot be written: then a session remembers itself alone."""
+    try:
+        home = os.environ.get("XDG_STATE_HOME")
+        folder = (Path(home) if home else Path.home() / ".local/state") / "dpsql"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / "history"
+        # A statement may hold what is nobody else's business.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600))
+        return path
+    except (OSError, RuntimeError):
+        return None
 
 
 class _Kept(FileHistory):  # type: ignore[misc]

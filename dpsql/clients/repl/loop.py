@@ -6,7 +6,6 @@ import argparse
 import sys
 from contextlib import suppress
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsql.clients.repl.actions import Leave, Stopped
@@ -25,11 +24,10 @@ if TYPE_CHECKING:
 MISSING = 'Editing, history, completion and colours: pip install "dpsql[repl]"'
 
 
-def run(connection: Connection, schema_path: str | Path, options: argparse.Namespace) -> int:
+def run(connection: Connection, options: argparse.Namespace) -> int:
     """A session on a connection, until its end. Returns the exit code.
 
-    schema_path  what was opened, for nothing but its name
-    options      of the command line: analyst, mode, accuracy and status are read, where they are there
+    options  of the command line: mode and accuracy are read, where they are there
     """
     screen = Screen.here()
     schema = connection.schema

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from dpsql.core.cancellation import Task
 
 Result = TypeVar("Result")
 TICK = 0.1
 """[s] between two looks at the clock, and between two attempts to stop."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Outcome(Generic[Result]):
     """Outcome of some work: its result, or the error that ended it.
 
-    value      None where it failed
-    problem    what it raised, or None
     seconds    how long it took
     cancelled  whether it was asked to stop
     """
 
-    value: Result | None = None
-    problem: BaseException | None = None
-    seconds: float = 0.0
-    cancelled: bool = False
+    task: Task[Result]
+    seconds: float
+    cancelled: bool
+
+    @property
+    def problem(self) -> BaseException | None:
+        return self.task.fault
 
     def result(self) -> Result:
-        """The value. Raises what the work raised."""
-        if self.problem is not None:
-            raise self.problem
-        assert self.value is not None
-        return self.value
+        return self.task.result()
 
 
 def run(
@@ -45,24 +43,11 @@ def run(
     cancel   asks the work to stop, from this thread; asked again until it did, since what was not running yet cannot be stopped
     tick     is told now and then how long it has taken
     """
-    outcome: Outcome[Result] = Outcome()
-    done = threading.Event()
-
-    def working() -> None:
-        try:
-            outcome.value = work()
-        except BaseException as problem:
-            outcome.problem = problem
-        finally:
-            done.set()
-
-    begun = time.perf_counter()
-    # Where the process ends, the answer has no reader.
-    threading.Thread(target=working, name="dpsql statement", daemon=True).start()
-    while not done.wait(TICK):
-        outcome.cancelled = pressed()
-        if outcome.cancelled:
+    task, begun, cancelled = Task(work), time.perf_counter(), False
+    task.begin()
+    while not task.done.wait(TICK):
+        cancelled = pressed()
+        if cancelled:
             cancel()
         tick(time.perf_counter() - begun)
-    outcome.seconds = time.perf_counter() - begun
-    return outcome
+    return Outcome(task, time.perf_counter() - begun, cancelled)

@@ -10,18 +10,8 @@ from dpsql.schema import qualifiers, spent
 from dpsql.schema.model import Column, Schema
 
 _ENDS_FROM = {
-    "WHERE",
-    "GROUP",
-    "HAVING",
-    "QUALIFY",
-    "WINDOW",
-    "ORDER",
-    "LIMIT",
-    "OFFSET",
-    "UNION",
-    "INTERSECT",
-    "EXCEPT",
-}
+    "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET", "UNION", "INTERSECT", "EXCEPT",
+}  # fmt: skip
 _NO_ALIAS = _ENDS_FROM | {
     "ON", "USING", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "OUTER", "CROSS", "SEMI", "ANTI", "NATURAL", "ASOF",
     "SELECT", "FROM", "SET",

@@ -20,24 +20,9 @@ INSIDE = (
     "ELSE", "END", "AS", "DISTINCT", "EXISTS", "FILTER (WHERE", "OVER", "PARTITION BY", "WITHIN GROUP", "INTERVAL", "NULL", "TRUE",
     "FALSE", "ASC", "DESC", "NULLS FIRST", "NULLS LAST", "ROLLUP", "CUBE", "GROUPING SETS", "WITH DIFFERENTIAL_PRIVACY",
 )  # fmt: skip
-KEYWORDS = frozenset(
-    word
-    for phrase in (
-        *BEGINNINGS,
-        *CLAUSES,
-        *JOINS,
-        *INSIDE,
-        *SHOWN,
-        "BY",
-        "ROWS",
-        "RANGE",
-        "TO",
-        "VALUES",
-        "ALL",
-        "OPTIONS",
-    )
-    for word in phrase.replace("(", "").split()
-)
+_OTHERS = ("BY", "ROWS", "RANGE", "TO", "VALUES", "ALL", "OPTIONS")
+_PHRASES = (*BEGINNINGS, *CLAUSES, *JOINS, *INSIDE, *SHOWN, *_OTHERS)
+KEYWORDS = frozenset(word for phrase in _PHRASES for word in phrase.replace("(", "").split())
 
 AGGREGATES: dict[str, str] = {
     **{call.partition("(")[0]: call for record in reversed(RECORDS) for call in record.calls},

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TextIO
 
 from dpsql.clients.output.cells import cut
@@ -18,36 +17,14 @@ BAR = 20  # columns
 
 @contextmanager
 def progress(out: TextIO | None) -> Iterator[Told]:
-    """A bar that is drawn as long as the job lasts, and then taken away: by rich, where it is installed, else by one line.
+    """A bar that is drawn as long as the job lasts, and then taken away.
 
     Yields  what is called with the step that begins, the steps that are done, and all of them
     """
     if out is None or not out.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         yield lambda what, done, total: None
         return
-    drawn = _rich if find_spec("rich") is not None else _line
-    with drawn(out) as told:
-        yield told
 
-
-@contextmanager
-def _rich(out: TextIO) -> Iterator[Told]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        BarColumn(BAR),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
-    )
-    with Progress(*columns, console=Console(file=out), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda what, done, total: bar.update(task, description=harmless(what), completed=done, total=total)
-
-
-@contextmanager
-def _line(out: TextIO) -> Iterator[Told]:
     def told(what: str, done: int, total: int) -> None:
         filled = BAR * done // max(total, 1)
         text = f"[{'#' * filled}{'.' * (BAR - filled)}] {done}/{total} {harmless(what)}"

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeGuard
 
 from dpsql.clients.output.bars import MARKED, error_bars, is_marked, with_bar
 from dpsql.clients.output.prices import left, price
 from dpsql.clients.output.table import MOST_ROWS, fitted, vertical
 from dpsql.clients.terminal import streams
+from dpsql.core.errors import Error
 from dpsql.core.escaping import harmless
 
 if TYPE_CHECKING:
     from dpsql.clients.dbapi.cursor import Cursor
     from dpsql.plan.tables import Accuracy
 
-MODES: tuple[str, ...] = ("table", "vertical", "csv", "tsv", "json", "jsonl", "insert", "markdown", "html")
-FOR_PEOPLE = (
-    "table",
-    "vertical",
-)  # the line under the rows belongs to the result; in the others a result is its rows alone
+FOR_PEOPLE = ("table", "vertical")
+"""The line under the rows belongs to the result; in the others a result is its rows alone."""
+MODES: tuple[str, ...] = (*FOR_PEOPLE, *streams.WRITERS)
 FOR_PROGRAMS = ("csv", "tsv", "json", "jsonl", "insert")
 BATCH = 1000  # rows that are text at once
-_NUMBER = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|REAL|DECIMAL.*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +53,11 @@ def show(cursor: Cursor, mode: str, out: TextIO, how: ResultStyle = ResultStyle(
     if mode in FOR_PEOPLE:
         return _draw(cursor, names, mode, out, how)
     counted = _Counted(cursor, bars)
-    target = _Harmless(out) if out.isatty() else out
-    match mode:
-        case "csv":
-            streams.csv(names, counted.rows(), target)
-        case "tsv":
-            streams.tsv(names, counted.rows(), target)
-        case "json":
-            streams.json(names, counted.rows(), target)
-        case "jsonl":
-            streams.jsonl(names, counted.rows(), target)
-        case "insert":
-            typed = [(str(column[0]), str(column[1])) for column in cursor.description or []]
-            streams.insert(typed, counted.rows(), target)
-        case "markdown":
-            streams.markdown(names, _right(cursor), counted.texts(), target)
-        case "html":
-            streams.html_table(names, _right(cursor), counted.texts(), target)
-        case _:
-            raise ValueError(f"{mode} is none of {', '.join(MODES)}")
+    # a terminal is given no character that it would obey
+    write = (lambda text: out.write(harmless(text, kept="\n\t"))) if out.isatty() else out.write
+    columns = [(str(column[0]), str(column[1])) for column in cursor.description or []]
+    batches = counted.rows() if mode in FOR_PROGRAMS else counted.texts()
+    streams.WRITERS[mode](columns, batches, write)
     return counted.count
 
 
@@ -130,8 +113,19 @@ def _table(
     return fitted(names, rows, accuracy, how.width, bars=how.bars, colour=how.colour, mark=mark)
 
 
-def _right(cursor: Cursor) -> list[bool]:
-    return [_NUMBER.fullmatch(str(column[1])) is not None for column in cursor.description or []]
+def is_asked_back(problem: BaseException | None) -> TypeGuard[Error]:
+    """True of the error that asks whether a statement is to be bought; nothing was charged for it."""
+    return isinstance(problem, Error) and problem.code == "DPSQL-505" and "buy=on" in (problem.hint or "")
+
+
+def question(problem: Error) -> str:
+    """The question, whose usual answer costs nothing."""
+    return f"{problem.message[:1].upper()}{problem.message[1:]}. Buy it? [y/N, which reads it off] "
+
+
+def answered(sql: str, *, bought: bool) -> str:
+    """The statement with what was said."""
+    return f"/* dpsql: buy={'on' if bought else 'off'} */ {sql}"
 
 
 class _Counted:
@@ -160,16 +154,6 @@ class _Counted:
     def _text(self, value: object, accuracy: Accuracy | None) -> str:
         text, bar = with_bar(value, accuracy)
         return f"{text} {bar}" if self._bars and bar else text
-
-
-class _Harmless:
-    """A terminal that is given no character it would obey, but line feeds and tabs."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
-    def write(self, text: str) -> int:
-        return self._out.write(harmless(text, kept="\n\t"))
 
 
 def can_show(out: TextIO, text: str) -> bool:

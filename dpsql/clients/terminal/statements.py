@@ -15,10 +15,19 @@ from dpsql.core.spans import Span, caret
 if TYPE_CHECKING:
     from dpsql.core.errors import Error
 
-# What may hold a semicolon that ends nothing, by its first characters; the semicolon that does; and what looks like an opening and is
-# none: a division, a name with a dollar in it.
-_OPENING = re.compile(r"""(?<!\w)[eE]'|['";]|--|//|(?<!\w)[^\W\d]\w*\$[\w$]*|/\*|\$(?:[^\W\d]\w*)?\$""")
-_REST_OF_ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+'", re.DOTALL)
+_MARK = re.compile(
+    r"""
+      (?P<line>--[^\n]*)
+    | (?P<comment>/\*)
+    | (?P<text>(?<!\w)[eE]'(?:[^'\\]|\\.?|'')*+(?:'|\Z) | '[^']*(?:'|\Z) | "[^"]*(?:"|\Z)
+      | \$(?P<tag>(?:[^\W\d]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z) )
+    | (?P<word>// | (?<!\w)[^\W\d]\w*\$[\w$]*)
+    | (?P<end>;)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Pieces that may hold a semicolon which ends nothing; a division and a name with a dollar in it, which look like their openings
+and are none; and the semicolon that ends a statement."""
 _COMMENT_MARK = re.compile(r"/\*|\*/")
 _WORD = re.compile(r"\w+")
 
@@ -82,48 +91,28 @@ def _pieces(text: str, name: str | None) -> Iterator[TypedStatement]:
     """Split a text at its semicolons; the word of a piece without any is at its end."""
     begin = at = 0
     word: int | None = None
-    while True:
-        opening = _OPENING.search(text, at)
-        until = opening.start() if opening is not None else len(text)
-        if word is None and text[at:until].strip():
-            word = until - len(text[at:until].lstrip())
-        ends = opening is None or opening[0] == ";"
-        if ends:
-            yield _piece(text, begin, until, word, name)
-        if opening is None:
-            return
-        if ends:
-            begin, at, word = opening.end(), opening.end(), None
-            continue
-        at = _closing(text, opening)
-        never_closed = opening[0] == "/*" and at == len(text) and not text.endswith("*/")
-        if word is None and (opening[0] not in ("--", "/*") or never_closed):
-            word = opening.start()
+    while (found := _MARK.search(text, at)) is not None:
+        word = _word_in(text, at, found.start()) if word is None else word
+        at = found.end() if found["comment"] is None else _behind_comment(text, found.end())
+        never_closed = found["comment"] is not None and at == len(text) and not text.endswith("*/")
+        if found["end"] is not None:
+            yield _piece(text, begin, found.start(), word, name)
+            begin, word = at, None
+        elif word is None and (found["text"] or found["word"] or never_closed):
+            word = found.start()
+    yield _piece(text, begin, len(text), _word_in(text, at, len(text)) if word is None else word, name)
+
+
+def _word_in(text: str, begin: int, end: int) -> int | None:
+    """The place of the first word of a part without strings and comments; None where it is blank."""
+    words = text[begin:end].lstrip()
+    return end - len(words) if words else None
 
 
 def _piece(text: str, begin: int, end: int, word: int | None, name: str | None) -> TypedStatement:
     sql = text[begin:end]
     start = begin + len(sql) - len(sql.lstrip())
     return TypedStatement(sql.strip(), start, word if word is not None else max(start, end), text, name)
-
-
-def _closing(text: str, opening: re.Match[str]) -> int:
-    """Behind what is opened; the end of the text where it is never closed."""
-    at = opening.end()
-    match opening[0]:
-        case "--":
-            found = text.find("\n", at)
-        case "/*":
-            return _behind_comment(text, at)
-        case "e'" | "E'":
-            rest = _REST_OF_ESCAPED.match(text, at)
-            return rest.end() if rest is not None else len(text)
-        case mark if mark[0] not in "'\"$":
-            return at
-        case mark:
-            found = text.find(mark, at)
-            return found + len(mark) if found >= 0 else len(text)
-    return found if found >= 0 else len(text)
 
 
 def _behind_comment(text: str, at: int) -> int:
