@@ -26,10 +26,10 @@ harlequin = pytest.importorskip("harlequin")
 
 from harlequin.exception import HarlequinConfigError, HarlequinConnectionError, HarlequinQueryError  # noqa: E402
 
+from dpsql.clients.declared import name_sql  # noqa: E402
 from dpsql.clients.harlequin import completions as words  # noqa: E402
-from dpsql.clients.harlequin.adapter import DpsqlAdapter, DpsqlConnection  # noqa: E402
-from dpsql.clients.harlequin.catalog import TableItem, identifier  # noqa: E402
-from dpsql.clients.harlequin.rows import columns_of  # noqa: E402
+from dpsql.clients.harlequin.adapter import DpsqlAdapter, DpsqlConnection, columns_of  # noqa: E402
+from dpsql.clients.harlequin.catalog import TableItem  # noqa: E402
 from dpsql.clients.harlequin.screen import WindowScreen  # noqa: E402
 from dpsql.clients.harlequin.status import left, short_type  # noqa: E402
 
@@ -241,16 +241,19 @@ def test_the_tree_has_the_declared_tables_and_those_of_what_was_spent(connection
 def test_columns_have_their_bounds_values_unit_and_null(connection: DpsqlConnection) -> None:
     found = labels(connection, "person")
     assert found["person_id"] == "## unit"
-    assert found["site"] == "# 1, 2, 3, 4, 5, 6" and found["plan"] == "# 18 values"
+    assert found["site"] == "# 1, 2, 3, 4, 5, 6" and found["plan"] == "# 1, 2, 3, 4, 5, 6, ... (18 values)"
     assert found["female"] == "t/f" and found["education_years"] == "#.# 0 to 25, or NULL"
     assert labels(connection, "person_year")["family_size"] == "##"
-    assert labels(connection, "plan") == {"plan": "# 18 values", "coinsurance_pct": "# 0, 25, 50, 95, 100"}
+    assert labels(connection, "plan") == {
+        "plan": "# 1, 2, 3, 4, 5, 6, ... (18 values)",
+        "coinsurance_pct": "# 0, 25, 50, 95, 100",
+    }
 
 
 def test_dates_and_texts_are_written_as_in_sql() -> None:
     connection = opened(CLINIC)
     found = labels(connection, "patient")
-    assert found["born"] == "d 1990-01-01 to 1999-12-31" and found["city"] == "s Ash, Birk, Cole, or NULL"
+    assert found["born"] == "d 1990-01-01 to 1999-12-31" and found["city"] == "s 'Ash', 'Birk', 'Cole', or NULL"
     assert labels(connection, "visit")["seen"] == "ts 2020-01-01 00:00:00 to 2020-12-31 23:59:59"
     connection.close()
 
@@ -259,7 +262,7 @@ def test_every_name_of_the_tree_is_sql(connection: DpsqlConnection) -> None:
     for table in connection.get_catalog().items[0].children:
         columns = [column.query_name for column in table.children]
         assert connection.execute(f"EXPLAIN SELECT COUNT({columns[-1]}) FROM {table.query_name}") is not None
-    assert identifier('Body "Mass"') == '"Body ""Mass"""'
+    assert name_sql('Body "Mass"') == '"Body ""Mass"""'
 
 
 def test_the_tree_can_be_searched(connection: DpsqlConnection) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from harlequin.adapter import HarlequinAdapter, HarlequinConnection, HarlequinCursor
 from harlequin.autocomplete.completion import HarlequinCompletion
@@ -19,13 +19,16 @@ from dpsql.clients.dbapi.connection import Connection, open_connection
 from dpsql.clients.dbapi.cursor import Cursor
 from dpsql.clients.harlequin.catalog import catalog, search
 from dpsql.clients.harlequin.completions import completions
-from dpsql.clients.harlequin.rows import Columns, columns_of
 from dpsql.clients.harlequin.screen import WindowScreen, current_screen, plain
 from dpsql.clients.harlequin.status import column_labels, greeting, left, price
 from dpsql.clients.output.prices import StatementPrice, number
 from dpsql.core.errors import Error
+from dpsql.core.escaping import harmless
 from dpsql.planner.parse import parse
 from dpsql.schema.model import Schema
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Result = TypeVar("Result")
 FREE = "SHOW TABLES"
@@ -49,7 +52,7 @@ class DpsqlCursor(HarlequinCursor):
         self._limit = limit
         return self
 
-    def fetchall(self) -> Columns | None:
+    def fetchall(self) -> pyarrow.Table | None:
         """The rows as columns; None where there are none."""
         rows = self._cursor.fetchall() if self._limit is None else self._cursor.fetchmany(self._limit)
         return columns_of(self._cursor.description or [], rows) if rows else None
@@ -206,3 +209,25 @@ def _is_statement(sql: str) -> bool:
     except Error as problem:
         return problem.code not in NOT_A_STATEMENT
     return True
+
+
+def columns_of(description: Sequence[Sequence[object]], rows: Sequence[Sequence[object]]) -> pyarrow.Table:
+    """A table of the rows. A column that Arrow has no one type for is text: HUGEINT beyond 64 bits, say.
+
+    Names and texts are without what a terminal would obey: what Harlequin and `hsql` are given, they write.
+    """
+    import pyarrow
+
+    columns = [_column([row[i] for row in rows]) for i in range(len(description))]
+    return pyarrow.Table.from_arrays(columns, names=[harmless(str(column[0])) for column in description])
+
+
+def _column(values: list[object]) -> pyarrow.Array:
+    import pyarrow
+
+    values = [harmless(value, kept="\n\t") if isinstance(value, str) else value for value in values]
+    try:
+        return pyarrow.array(values)
+    except (pyarrow.ArrowException, OverflowError):
+        pass
+    return pyarrow.array([None if value is None else str(value) for value in values], type=pyarrow.string())

@@ -3,31 +3,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from harlequin.adapter import HarlequinConnection
 from harlequin.catalog import Catalog, CatalogItem, CatalogSearchResult, InteractiveCatalogItem
 from harlequin.driver import HarlequinDriver
 
-from dpsql.clients.declared import value_text
+from dpsql.clients.declared import domain_text, name_sql, table_sql
 from dpsql.clients.harlequin.status import short_type
-from dpsql.core.domains import Categories, Interval, Unbounded
 from dpsql.core.escaping import harmless
 from dpsql.core.sqltypes import SqlType
 from dpsql.schema import spent
 from dpsql.schema.model import Column, Schema, Table
-from dpsql.schema.qualifiers import MAIN, place
-from dpsql.sql.duckdb import quoted
-
-FEW = 6  # values of a domain that are listed; of longer ones only their number
-_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 def catalog(schema: Schema) -> Catalog:
     """The tree of an opened dataset, and of the tables that show what was spent."""
     declared = [_table(schema, table) for table in schema.tables]
-    name = identifier(schema.name)
+    name = name_sql(schema.name)
     dataset = DatasetItem(name, name, schema.name, "dataset", declared, type_name="DATASET", loaded=True)
     return Catalog([dataset, _spent()])
 
@@ -49,10 +42,9 @@ def _walk(items: Sequence[CatalogItem], parents: tuple[str, ...]) -> Iterator[tu
 
 
 def _table(schema: Schema, table: Table) -> CatalogItem:
-    within, short = place(table.name)
-    name = identifier(short) if within == MAIN else f"{identifier(within)}.{identifier(short)}"
+    name = table_sql(table.name)
     columns = [
-        _leaf(f"{name}.{identifier(column.name)}", column.name, column_label(schema, table, column), column.sqltype)
+        _leaf(f"{name}.{name_sql(column.name)}", column.name, column_label(schema, table, column), column.sqltype)
         for column in table.columns
     ]
     kind = "PUBLIC TABLE" if table.public else "PRIVATE TABLE"
@@ -75,16 +67,7 @@ def _spent() -> CatalogItem:
 
 
 def _leaf(path: str, name: str, label: str, sqltype: SqlType) -> CatalogItem:
-    return CatalogItem(path, identifier(name), name, label, [], str(sqltype))
-
-
-def identifier(name: str) -> str:
-    """A name as SQL: in quotes unless it is plain.
-
-    >>> identifier("person"), identifier("Body Mass")
-    ('person', '"Body Mass"')
-    """
-    return name if _PLAIN.fullmatch(name) else quoted(name)
+    return CatalogItem(path, name_sql(name), name, label, [], str(sqltype))
 
 
 def table_label(schema: Schema, table: Table) -> str:
@@ -99,26 +82,13 @@ def table_label(schema: Schema, table: Table) -> str:
 
 def column_label(schema: Schema, table: Table, column: Column) -> str:
     """The short type of a column, then what is declared of it: bounds or values, the unit or its role, NULL."""
-    parts = [_domain(column)]
+    parts = ["" if column.sqltype.is_boolean else harmless(domain_text(column))]
     if not table.public:
         is_unit = schema.unit_column(table) == column.name
         parts.append("unit" if is_unit else column.role if column.role in ("identifier", "quasi") else "")
     parts.append("or NULL" if column.nullable and not table.public else "")
     said = ", ".join(part for part in parts if part)
     return f"{short_type(str(column.sqltype))} {said}".rstrip()
-
-
-def _domain(column: Column) -> str:
-    match column.domain:
-        case Interval(lower=lower, upper=upper):
-            return f"{value_text(lower, column.sqltype)} to {value_text(upper, column.sqltype)}"
-        case Categories(values=values):
-            if column.sqltype.is_boolean:
-                return ""
-            shown = [harmless(value_text(value, column.sqltype)) for value in values[:FEW]]
-            return ", ".join(shown) if len(values) <= FEW else f"{len(values):,} values"
-        case Unbounded():
-            return ""
 
 
 # --- what the context menu offers: free statements, in a new buffer to be run or not --------------------------------

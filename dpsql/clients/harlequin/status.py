@@ -13,26 +13,10 @@ from dpsql.clients.output.prices import StatementPrice
 from dpsql.core.escaping import harmless
 
 _TYPES = {
-    "BOOLEAN": "t/f",
-    "TINYINT": "#",
-    "SMALLINT": "#",
-    "INTEGER": "#",
-    "UTINYINT": "u#",
-    "USMALLINT": "u#",
-    "UINTEGER": "u#",
-    "BIGINT": "##",
-    "UBIGINT": "u##",
-    "HUGEINT": "###",
-    "FLOAT": "#.#",
-    "DOUBLE": "#.#",
-    "DECIMAL": "#.#",
-    "VARCHAR": "s",
-    "DATE": "d",
-    "TIME": "t",
-    "TIMESTAMP": "ts",
-    "INTERVAL": "|-|",
-    "STRUCT": "{}",
-}
+    "BOOLEAN": "t/f", "TINYINT": "#", "SMALLINT": "#", "INTEGER": "#", "UTINYINT": "u#", "USMALLINT": "u#", "UINTEGER": "u#",
+    "BIGINT": "##", "UBIGINT": "u##", "HUGEINT": "###", "FLOAT": "#.#", "DOUBLE": "#.#", "DECIMAL": "#.#", "VARCHAR": "s",
+    "DATE": "d", "TIME": "t", "TIMESTAMP": "ts", "INTERVAL": "|-|", "STRUCT": "{}",
+}  # fmt: skip
 
 
 def short_type(sqltype: str) -> str:

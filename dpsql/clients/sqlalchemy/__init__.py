@@ -1,12 +1,6 @@
 """A dialect for SQLAlchemy 1.4 and 2: `create_engine("dpsql:///path/schema.toml?analyst=alice")`.
 
 SQLAlchemy finds it by the entry points `dpsql` and `dpsql.dpsql`; nothing else in dpsql imports it.
-
-url         what an engine's URL says
-dialect     how SQLAlchemy connects and asks
-reflection  tables, columns and keys, from the declared schema alone
-types       declared types as SQLAlchemy's
-compiler    expressions as SQL that dpsql reads
 """
 
 from __future__ import annotations

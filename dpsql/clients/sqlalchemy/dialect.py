@@ -93,21 +93,19 @@ class DpsqlDialect(DefaultDialect):
     @classmethod
     def get_pool_class(cls, url: URL) -> type[pool.Pool]:
         """A ledger in memory lives as long as its connection, so there is one."""
-        kind: type[pool.Pool] = pool.StaticPool if read_url(url).ledger == MEMORY else pool.QueuePool
+        kind: type[pool.Pool] = pool.StaticPool if read_url(url)["ledger"] == MEMORY else pool.QueuePool
         return kind
 
     @classmethod
     def engine_created(cls, engine: Engine) -> None:
         """Raises ArgumentError where each new connection would begin with an empty ledger."""
-        if read_url(engine.url).ledger == MEMORY and not isinstance(engine.pool, pool.StaticPool):
+        if read_url(engine.url)["ledger"] == MEMORY and not isinstance(engine.pool, pool.StaticPool):
             why = "a ledger in memory is forgotten with its connection, so each would have the whole budget again"
             raise ArgumentError(f"{why}; name a file in ledger=, or leave poolclass out")
         event.listen(engine, "checkin", forget_settings)
 
     def create_connect_args(self, url: URL) -> tuple[list[str], dict[str, str | None]]:
-        place = read_url(url)
-        token = {} if place.token is None else {"token": place.token}
-        return [], {"schema": place.schema, "analyst": place.analyst, "ledger": place.ledger, **token}
+        return [], read_url(url)
 
     def connect(
         self,
@@ -179,7 +177,7 @@ class DpsqlDialect(DefaultDialect):
         return table_name.lower() in (name.lower() for name in self.get_table_names(connection, schema))
 
     def get_columns(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> list[Facts]:
-        return [column.facts for column in self._relation(connection, table_name, schema).columns]
+        return self._relation(connection, table_name, schema).columns
 
     def get_pk_constraint(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Facts:
         return {"constrained_columns": list(self._relation(connection, table_name, schema).key), "name": None}

@@ -19,31 +19,11 @@ Facts = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """One column, with what is declared of it in words."""
-
-    name: str
-    sqltype: SqlType
-    nullable: bool
-    comment: str
-
-    @property
-    def facts(self) -> Facts:
-        return {
-            "name": self.name,
-            "type": type_of(self.sqltype),
-            "nullable": self.nullable,
-            "default": None,
-            "comment": self.comment or None,
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class NamedTable:
     """A table that statements can name."""
 
     name: str
-    columns: Sequence[Described]
+    columns: list[Facts]
     key: Sequence[str]
     references: Sequence[Reference]
     comment: str
@@ -84,10 +64,16 @@ def relation(schema: Schema, name: str, within: str | None) -> NamedTable:
 
 
 def _declared(schema: Schema, table: Table) -> NamedTable:
-    columns = [Described(c.name, c.sqltype, c.nullable, column_comment(c, table, schema)) for c in table.columns]
+    columns = [_column(c.name, c.sqltype, c.nullable, column_comment(c, table, schema)) for c in table.columns]
     return NamedTable(table.name, columns, table.key, table.references, table_comment(table, schema))
 
 
 def _spent(name: str) -> NamedTable:
-    columns = [Described(column, sqltype, True, "") for column, sqltype in spent.TABLES[name]]
+    columns = [_column(column, sqltype, True) for column, sqltype in spent.TABLES[name]]
     return NamedTable(f"{spent.SCHEMA}.{name}", columns, (), (), "what was spent, and what the guard remembers: free")
+
+
+def _column(name: str, sqltype: SqlType, nullable: bool, comment: str = "") -> Facts:
+    return {
+        "name": name, "type": type_of(sqltype), "nullable": nullable, "default": None, "comment": comment or None,
+    }  # fmt: skip

@@ -19,28 +19,10 @@ class SizedInteger(types.Integer):
     __visit_name__ = "sized_integer"
 
 
-class TINYINT(SizedInteger):
-    """8 bits."""
-
-
-class HUGEINT(SizedInteger):
-    """128 bits."""
-
-
-class UTINYINT(SizedInteger):
-    """8 bits without a sign."""
-
-
-class USMALLINT(SizedInteger):
-    """16 bits without a sign."""
-
-
-class UINTEGER(SizedInteger):
-    """32 bits without a sign."""
-
-
-class UBIGINT(SizedInteger):
-    """64 bits without a sign."""
+TINYINT, HUGEINT, UTINYINT, USMALLINT, UINTEGER, UBIGINT = (
+    type(name, (SizedInteger,), {"__module__": __name__})
+    for name in ("TINYINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+)
 
 
 class DOUBLE(types.Float):

@@ -4,8 +4,6 @@ server."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
@@ -14,21 +12,12 @@ MEMORY = ":memory:"
 SERVER_FORM = "dpsql://ANALYST:TOKEN@HOST:8439/DATASET"
 _KNOWN = ("analyst", "ledger")
 _OF_SERVER = ("tls",)
+Arguments = dict[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class EngineUrl:
-    """Dataset and analyst of an engine: the arguments of dpsql.connect. Without a schema it is left to the engine's
-    `creator`."""
-
-    schema: str | None
-    analyst: str | None
-    ledger: str | None
-    token: str | None = None
-
-
-def read_url(url: URL) -> EngineUrl:
-    """The parts of a URL. Raises ArgumentError with what to write instead."""
+def read_url(url: URL) -> Arguments:
+    """The arguments of dpsql.connect that a URL says; without a schema it is left to the engine's `creator`. Raises ArgumentError with
+    what to write instead."""
     if url.host is not None:
         return _of_server(url, url.host)
     if url.port is not None:
@@ -39,10 +28,10 @@ def read_url(url: URL) -> EngineUrl:
     analyst = options.get("analyst")
     if url.username and analyst and url.username != analyst:
         raise wrong("it names two analysts, as the user and as analyst=; leave one out")
-    return EngineUrl(url.database or None, url.username or analyst, options.get("ledger"))
+    return {"schema": url.database or None, "analyst": url.username or analyst, "ledger": options.get("ledger")}
 
 
-def _of_server(url: URL, host: str) -> EngineUrl:
+def _of_server(url: URL, host: str) -> Arguments:
     """Address of a dataset on a server; `tls=off` is for one on this machine.
 
     The token is the password, or else the environment's DPSQL_TOKEN.
@@ -57,7 +46,8 @@ def _of_server(url: URL, host: str) -> EngineUrl:
     scheme = "http" if options.get("tls") == "off" else "https"
     place = f"[{host}]" if ":" in host else host
     port = f":{url.port}" if url.port is not None else ""
-    return EngineUrl(f"{scheme}://{place}{port}/{url.database}", url.username, None, url.password)
+    own = {} if url.password is None else {"token": url.password}
+    return {"schema": f"{scheme}://{place}{port}/{url.database}", "analyst": url.username, "ledger": None, **own}
 
 
 def _single(name: str, value: str | tuple[str, ...], known: tuple[str, ...]) -> str:
