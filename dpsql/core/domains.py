@@ -99,11 +99,8 @@ def _within_double(found: Interval) -> Interval | None:
 def join(first: Domain, second: Domain) -> Domain:
     """A domain that holds both: the union of categories, else the hull."""
     if isinstance(first, Categories) and isinstance(second, Categories):
-        if {isinstance(v, str) for v in first.values + second.values} <= {True}:
-            return categories(first.values + second.values)
-        if not any(isinstance(v, str) for v in first.values + second.values):
-            return categories(first.values + second.values)
-        return UNBOUNDED
+        kinds = {isinstance(v, str) for v in first.values + second.values}
+        return categories(first.values + second.values) if len(kinds) < 2 else UNBOUNDED
     a, b = hull(first), hull(second)
     return Interval(min(a.lower, b.lower), max(a.upper, b.upper)) if a and b else UNBOUNDED
 

@@ -10,7 +10,7 @@ import duckdb
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import SqlType, parse_type
 from dpsql.engines.duckdb.loading import load, load_into
-from dpsql.engines.duckdb.locked import connect, lock, one_select, run
+from dpsql.engines.duckdb.locked import connect, lock, one_select
 from dpsql.engines.writing import name
 from dpsql.expressions.buckets import MACRO
 from dpsql.plan.tables import PublicTable
@@ -61,13 +61,12 @@ class EmptyTables(Walled):
 
     def rows(self, sql: str) -> tuple[list[Typed], list[tuple[object, ...]]]:
         """The columns and rows of one question: SELECT over the tables here, SHOW TABLES or DESCRIBE "t". Raises 106."""
-        with self._turn:
 
-            def work() -> tuple[list[Typed], list[tuple[object, ...]]]:
-                asked = sql if _CATALOG.fullmatch(sql) else one_select(self._connection, sql)
-                return self._read(self._connection.execute(asked))
+        def work() -> tuple[list[Typed], list[tuple[object, ...]]]:
+            asked = sql if _CATALOG.fullmatch(sql) else one_select(self._connection, sql)
+            return self._read(self._connection.execute(asked))
 
-            return self._walled(lambda: run(self._connection, work), 106)
+        return self._ran(work, 106)
 
 
 class DeclaredTables(EmptyTables):

@@ -81,9 +81,7 @@ class Walled:
         if asked is None:
             return self.describe(sql)
         with self._turn:
-            if asked not in self._described:
-                self._described[asked] = self.describe(sql)
-            return _newest(self._described, asked)
+            return _newest(self._described, asked, lambda: self.describe(sql))
 
     def close(self) -> None:
         """Let go of it; a fork of the process leaves that to it."""
@@ -116,6 +114,11 @@ class Walled:
                 hint="ask its parts one by one: EXPLAIN is free" if known == 106 else "",
             )
         raise problem
+
+    def _ran(self, work: Callable[[], Result], code: int = 706) -> Result:
+        """Run a question, which its statement may end."""
+        with self._turn:
+            return self._walled(lambda: run(self._connection, work), code)
 
 
 _WORD = re.compile(r""""(?:[^"]|"")*"|'(?:[^']|'')*'|\w+|[^\w\s]""")
@@ -228,11 +231,7 @@ class Sandbox(Walled):
 
     def run(self, sql: str) -> ResultRows:
         """The rows of one question over the loaded tables, in its order. Raises 706."""
-        with self._turn:
-            return self._walled(lambda: run(self._connection, lambda: self._run(sql)), 706)
-
-    def _run(self, sql: str) -> ResultRows:
-        return self._typed(sql)[1]
+        return self._ran(lambda: self._typed(sql))[1]
 
     def _typed(self, sql: str) -> tuple[tuple[Typed, ...], ResultRows]:
         """The columns and rows of a question; the second of two columns of one name has another."""
@@ -251,8 +250,7 @@ class Sandbox(Walled):
         def work() -> list[tuple[object, ...]]:
             return self._connection.execute(one_select(self._connection, sql)).fetchall()
 
-        with self._turn:
-            return self._walled(lambda: run(self._connection, work), 706)
+        return self._ran(work)
 
     def table(self, table: str, sql: str) -> PublicTable:
         """The rows of one question over the loaded tables, exactly, under that name; its columns are c0, c1, ...
@@ -271,20 +269,19 @@ class Sandbox(Walled):
                 self._require_few(len(data[0]))
                 return data
 
-            data = self._walled(lambda: run(self._connection, work), 706)
-        return PublicTable(table, tuple(columns), data)
+            return PublicTable(table, tuple(columns), self._ran(work))
 
     def tuples(
         self, sql: str, types: Sequence[SqlType], public: Sequence[str]
     ) -> Sequence[tuple[Value | None, ...]] | None:
         """See PublicTuples. What public tables hold stays as it is while the connection is open, so it is asked once."""
         with self._turn:
-            if sql not in self._known:
-                self.need(public)
-                self._known[sql] = self._tuples(sql, types)
-            return _newest(self._known, sql)
+            return _newest(self._known, sql, lambda: self._tuples(sql, types, public))
 
-    def _tuples(self, sql: str, types: Sequence[SqlType]) -> Sequence[tuple[Value | None, ...]] | None:
+    def _tuples(
+        self, sql: str, types: Sequence[SqlType], public: Sequence[str]
+    ) -> Sequence[tuple[Value | None, ...]] | None:
+        self.need(public)
         names = [f"c{i}" for i in range(len(types))]
         items = ", ".join(measured(column, sqltype) for column, sqltype in zip(names, types, strict=True))
         try:
@@ -305,23 +302,23 @@ class Sandbox(Walled):
         """
         asked = (sql, tuple((table.name, table.columns) for table in tables))
         with self._turn:
-            if asked not in self._tried:
-                try:
-                    for table in tables:
-                        self.load(table)
-                    if any(column for table in tables for column in table.data):
-                        self._tried[asked], _ = self._walled(
-                            lambda: run(self._connection, lambda: self._typed(sql)), 106
-                        )
-                    else:
-                        self._tried[asked] = self.describe(sql)
-                finally:
-                    self.forget()
-            return _newest(self._tried, asked)
+            return _newest(self._tried, asked, lambda: self._columns(sql, tables))
+
+    def _columns(self, sql: str, tables: Sequence[PublicTable]) -> tuple[Typed, ...]:
+        try:
+            for table in tables:
+                self.load(table)
+            if any(column for table in tables for column in table.data):
+                return self._ran(lambda: self._typed(sql), 106)[0]
+            return self.describe(sql)
+        finally:
+            self.forget()
 
 
-def _newest(known: OrderedDict[Asked, Result], asked: Asked) -> Result:
-    """Make an answer that is known the newest of all; of more than there may be the oldest is forgotten."""
+def _newest(known: OrderedDict[Asked, Result], asked: Asked, make: Callable[[], Result]) -> Result:
+    """An answer that is known, or is made; it is the newest of all, and of more than there may be the oldest is forgotten."""
+    if asked not in known:
+        known[asked] = make()
     known.move_to_end(asked)
     if len(known) > MOST_KNOWN:
         known.popitem(last=False)

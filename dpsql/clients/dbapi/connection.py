@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-from dpsql.clients.dbapi.cursor import Cursor, Parameters, priced
-from dpsql.clients.output.prices import StatementPrice
+from dpsql.clients.dbapi.cursor import Cursor, Parameters
+from dpsql.clients.output.prices import StatementPrice, priced
 from dpsql.core import errors
 from dpsql.core.errors import error
 from dpsql.schema.model import Schema

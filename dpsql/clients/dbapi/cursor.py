@@ -7,12 +7,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from dpsql.clients.dbapi.types import read_type
-from dpsql.clients.output.prices import StatementPrice
+from dpsql.clients.output.prices import StatementPrice, priced
 from dpsql.core import errors
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
-from dpsql.mechanisms.prices import nominal
-from dpsql.plan.charges import Receipt
 from dpsql.plan.tables import Accuracy
 from dpsql.session.result import Answer
 
@@ -29,13 +27,6 @@ Columns = Sequence[tuple[str, str]]
 Made = TypeVar("Made")
 Description = tuple[str, str, None, None, int | None, int | None, None]
 """Name, type code, display size, internal size, precision, scale, null_ok."""
-
-
-def priced(receipt: Receipt, cached: bool, releases: int, as_of: str = "") -> StatementPrice:
-    """The price of a statement by its receipt."""
-    loss, left = receipt.loss, receipt.remaining
-    amounts = (nominal(loss), loss.delta, left.epsilon, left.delta)
-    return StatementPrice(*amounts, cached, releases, loss.rho, as_of, receipt.statements)
 
 
 class Cursor:

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from dpsql.clients.dbapi.packed import Json
-from dpsql.core.domains import Categories, Interval, Unbounded
+from dpsql.core import domains, loss, sqltypes
 from dpsql.core.errors import error
-from dpsql.core.loss import EpsilonDelta
-from dpsql.core.sqltypes import SqlType
-from dpsql.schema.model import (
-    Analyst,
-    Column,
-    Dependence,
-    Guard,
-    Privacy,
-    Reference,
-    Role,
-    Schema,
-    StatementLimits,
-    Table,
-)
+from dpsql.schema import model
+from dpsql.schema.model import Schema
 
-_CLASSES = (
-    Schema, Table, Column, Reference, Dependence, Privacy, Guard, StatementLimits, Role, Analyst, EpsilonDelta, SqlType, Interval,
-    Categories, Unbounded,
-)  # fmt: skip
-_BY_NAME: Mapping[str, type] = {one.__name__: one for one in _CLASSES}
+_BY_NAME: Mapping[str, type] = {
+    name: one
+    for module in (model, domains, loss, sqltypes)
+    for name, one in vars(module).items()
+    if isinstance(one, type) and is_dataclass(one)
+}
+"""The classes that a schema is made of."""
 _CLASS, _FRACTION = "is", "of"
 
 

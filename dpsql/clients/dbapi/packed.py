@@ -10,6 +10,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from dpsql.clients.dbapi.types import ResultType, read_type
+from dpsql.clients.output.prices import StatementPrice, priced
 from dpsql.core.errors import CODES, Error, error
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.core.spans import Span
@@ -179,10 +180,18 @@ def read_receipt(packed: Mapping[str, Json]) -> Receipt:
         epsilon, delta, squares, rho, mu = (
             None if one is None else Fraction(str(one)) for one in (loss if isinstance(loss, list) else ())
         )
-        return Receipt(None, PrivacyLoss(epsilon, delta or _ZERO, squares, rho or _ZERO, mu or _ZERO), left)
+        statements = packed.get("statements")
+        more = statements if isinstance(statements, int) else None
+        return Receipt(None, PrivacyLoss(epsilon, delta or _ZERO, squares, rho or _ZERO, mu or _ZERO), left, more)
     except (ValueError, KeyError, ZeroDivisionError):
         pass
     raise error(901, "an answer of the server cannot be read")
+
+
+def read_price(packed: Mapping[str, Json]) -> StatementPrice:
+    """The price that was packed; 901 where it was none."""
+    releases = int(str(packed.get("releases", 0)))
+    return priced(read_receipt(packed), packed.get("cached") is True, releases, str(packed.get("as_of") or ""))
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------------

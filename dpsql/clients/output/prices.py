@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.mechanisms.prices import nominal
+from dpsql.plan.charges import Receipt
+
 
 @dataclass(frozen=True, slots=True)
 class StatementPrice:
@@ -30,6 +33,13 @@ class StatementPrice:
     rho: Fraction = Fraction(0)
     as_of: str = ""
     statements: int | None = None
+
+
+def priced(receipt: Receipt, cached: bool, releases: int, as_of: str = "") -> StatementPrice:
+    """The price of a statement by its receipt."""
+    loss, left = receipt.loss, receipt.remaining
+    amounts = (nominal(loss), loss.delta, left.epsilon, left.delta)
+    return StatementPrice(*amounts, cached, releases, loss.rho, as_of, receipt.statements)
 
 
 def number(value: Fraction) -> str:

@@ -135,8 +135,7 @@ def explain(desk: Desk, argument: str) -> None:
     if not sql:
         desk.screen.tell("Write \\explain SELECT ...", "error")
         return
-    outcome = desk.work(lambda: desk.connection.explain(sql))
-    desk.plan(outcome)
+    desk.plan(sql)
 
 
 def price(desk: Desk, argument: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dpsql.clients.repl.actions import opened, path_of
 from dpsql.clients.repl.desk import Desk
-from dpsql.clients.repl.pager import edited
 from dpsql.clients.repl.scanner import is_complete
+from dpsql.clients.repl.screen import edited
 from dpsql.clients.terminal.statements import read_text
 from dpsql.core.errors import Error
 

@@ -85,20 +85,14 @@ def complete(text: str, cursor: int, schema: Schema, commands: Completing) -> li
 
     commands  what completes a line that begins with a backslash or a point
     """
-    if is_command(text[:cursor]):
-        return list(_distinct(commands(text[:cursor], schema)))
-    return list(_distinct(_in_sql(text, cursor, schema)))
+    found = commands(text[:cursor], schema) if is_command(text[:cursor]) else _in_sql(text, cursor, schema)
+    unique: dict[str, Candidate] = {}
+    for candidate in found:
+        unique.setdefault(candidate.text, candidate)
+    return list(unique.values())
 
 
 Completing = Callable[[str, Schema], Iterable[Candidate]]
-
-
-def _distinct(found: Iterable[Candidate]) -> Iterator[Candidate]:
-    seen: set[str] = set()
-    for candidate in found:
-        if candidate.text not in seen:
-            seen.add(candidate.text)
-            yield candidate
 
 
 def _in_sql(text: str, cursor: int, schema: Schema) -> Iterator[Candidate]:

@@ -12,9 +12,8 @@ from dpsql.clients.output.prices import amounts, budget_left, left, number
 from dpsql.clients.output.table import MOST_ROWS
 from dpsql.clients.repl import running
 from dpsql.clients.repl.interrupts import Interrupts
-from dpsql.clients.repl.pager import HeldText, page
 from dpsql.clients.repl.scanner import is_command
-from dpsql.clients.repl.screen import Screen
+from dpsql.clients.repl.screen import HeldText, Screen, page
 from dpsql.clients.terminal import show as output
 from dpsql.clients.terminal.show import answered, is_asked_back, question
 from dpsql.clients.terminal.statements import split
@@ -148,31 +147,30 @@ class Desk:
 
     def run(self, sql: str) -> Cursor | None:
         """The answer of a statement that is free; None where it failed, which was said."""
-        outcome = self.work(lambda: self.connection.execute(sql))
-        if outcome.problem is not None:
-            self._failed(outcome)
-            return None
-        return outcome.result()
+        return self._told(self.work(lambda: self.connection.execute(sql)))
 
     def is_free(self, sql: str) -> bool:
         """True if a statement costs nothing now; else say what it would."""
-        outcome = self.work(lambda: self.connection.price(sql))
-        if outcome.problem is not None:
-            return self._failed(outcome)
-        price = outcome.result()
-        if price.releases:
+        price = self._told(self.work(lambda: self.connection.price(sql)))
+        if price is not None and price.releases:
             costs = number(price.epsilon)
             self.screen.tell(
                 f"Not repeated: this statement is asked anew, and a repeat would cost epsilon {costs}.", "error"
             )
-        return not price.releases
+        return price is not None and not price.releases
 
-    def plan(self, outcome: running.Outcome[str]) -> None:
+    def plan(self, sql: str) -> None:
         """Show the plan of a statement, or why there is none."""
+        text = self._told(self.work(lambda: self.connection.explain(sql)))
+        if text is not None:
+            self.page(harmless(text, kept="\n") + "\n")
+
+    def _told(self, outcome: running.Outcome[Result]) -> Result | None:
+        """What came of some work; None where it failed, which was said."""
         if outcome.problem is not None:
             self._failed(outcome)
-        else:
-            self.page(harmless(outcome.result(), kept="\n") + "\n")
+            return None
+        return outcome.result()
 
     def results_to(self, out: TextIO) -> None:
         """Write results there from now on."""

@@ -6,9 +6,8 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
-from dpsql.clients.dbapi.packed import Json, pack_parameters, read_columns, read_texts, reader
+from dpsql.clients.dbapi.packed import Json, pack_parameters, read_columns, read_price, read_texts, reader
 from dpsql.clients.dbapi.types import read_type
 from dpsql.clients.output.bars import error_bars
 from dpsql.clients.output.prices import StatementPrice, left, price
@@ -113,20 +112,6 @@ def binaries(formats: list[int], count: int) -> list[bool]:
             802, f"formats are given for {len(formats)} columns, and there are {count}", hint="give one for all of them"
         )
     return [formats == [1]] * count
-
-
-def read_price(packed: dict[str, Json]) -> StatementPrice:
-    """The price of a statement as the worker told it."""
-
-    def exact(name: str) -> Fraction:
-        return Fraction(str(packed.get(name, "0")))
-
-    releases, statements = packed.get("releases"), packed.get("statements")
-    return StatementPrice(
-        exact("epsilon"), exact("delta"), exact("remaining"), exact("remaining_delta"), packed.get("cached") is True,
-        releases if isinstance(releases, int) else 0, exact("rho"), str(packed.get("as_of") or ""),
-        statements if isinstance(statements, int) else None,
-    )  # fmt: skip
 
 
 def _price_notice(columns: Columns, head: Message, cost: StatementPrice) -> bytes:

@@ -15,13 +15,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpsql.clients.dbapi.packed import Json
 from dpsql.clients.server import bodies, frames, page
@@ -29,7 +30,6 @@ from dpsql.clients.server.activity import GOOD
 from dpsql.clients.server.codec import state_of
 from dpsql.clients.server.frames import Lost, Message
 from dpsql.clients.server.login import LOGIN_SECONDS
-from dpsql.clients.server.patient import PatientProtocol
 from dpsql.clients.server.pool import Asked, Pool, Reply, Statements
 from dpsql.clients.server.tokens import OWNER, digest
 from dpsql.core.errors import Error, error
@@ -283,6 +283,47 @@ async def _bearers(front: Front) -> Bearers | None:
     if not await bearers.renew():
         front.say(f"the keys of {declared[0]} could not be fetched; its tokens are refused until they can")
     return bearers
+
+
+class PatientProtocol(H11Protocol):  # type: ignore[misc]
+    """A connection that is closed where the head of a request does not come within LOGIN_SECONDS.
+
+    Why  each connection is one of a number that all clients share
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a head do not begin its time anew: letter by letter a connection would be held for days."""
+        try:
+            super().data_received(data)
+        except Exception:
+            # such as letters in a path that no URL has: it ends itself alone
+            self._stop()
+            self.transport.abort()
+            return
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop()
+        elif self._late is None:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._late = self.loop.call_later(LOGIN_SECONDS, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 async def listen(front: Front, listener: socket.socket) -> None:

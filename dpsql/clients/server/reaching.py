@@ -33,13 +33,15 @@ def of_worker(schema: Schema, ledger: Ledger, spill: Path) -> dict[str, Json]:
         *_data(schema, file),
         *filter(None, (snapshot_folder(ledger), state_folder())),
     ]
-    there = [str(path) for path in dict.fromkeys(read) if path.exists()]
+    files = {
+        "read": dict.fromkeys(read),
+        "write": written,
+        "own": [spill],
+        "listed": [file.parent, schema.folder.resolve()],
+    }
     return {
-        "read": list(there),
-        "write": [str(path) for path in written if path.exists()],
-        "own": [str(spill)],
-        "listed": [str(file.parent), str(schema.folder.resolve())],
         "network": network,
+        **{name: [str(path) for path in paths if path.exists()] for name, paths in files.items()},
     }
 
 

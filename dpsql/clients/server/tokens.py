@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -66,14 +67,19 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def read_tokens(path: Path) -> dict[str, str]:
-    """Hashes of tokens, and the texts of their holders. Raises 802."""
-    return read_private(path, "tokens", lambda text: TokenHolder.read(text) is not None)
+def read_tokens(path: Path) -> dict[str, TokenHolder]:
+    """Hashes of tokens, and their holders. Raises 802."""
+    held = read_private(path, "tokens", lambda text: TokenHolder.read(text) is not None)
+    return {hashed: found for hashed, text in held.items() if (found := TokenHolder.read(text)) is not None}
+
+
+def _write(path: Path, held: Mapping[str, TokenHolder]) -> None:
+    write_private(path, {hashed: str(holder) for hashed, holder in held.items()})
 
 
 def holder_of(path: Path, hashed: str) -> TokenHolder | None:
     """The holder of a token now; None where it is none, or is over. Raises 802."""
-    found = TokenHolder.read(read_tokens(path).get(hashed, ""))
+    found = read_tokens(path).get(hashed)
     return None if found is None or found.is_over else found
 
 
@@ -86,22 +92,17 @@ def add(path: Path, schema: Schema, name: str, days: int) -> str:
     if not 1 <= days <= MOST_DAYS:
         raise error(802, f"a token holds for 1 to {MOST_DAYS:,} days", hint="write --days 90")
     token = f"dpsql_{secrets.token_urlsafe(32)}"
-    held = {
-        key: text
-        for key, text in read_tokens(path).items()
-        if (found := TokenHolder.read(text)) is not None and not found.is_over
-    }
-    held[digest(token)] = str(TokenHolder(name, _today() + timedelta(days=days)))
-    write_private(path, held)
+    held = {hashed: holder for hashed, holder in read_tokens(path).items() if not holder.is_over}
+    _write(path, {**held, digest(token): TokenHolder(name, _today() + timedelta(days=days))})
     return token
 
 
 def remove(path: Path, name: str) -> int:
     """Forget all tokens of an analyst, or of the OWNER. Output: how many there were. Raises 802."""
     held = read_tokens(path)
-    left = {key: text for key, text in held.items() if (found := TokenHolder.read(text)) is None or found.name != name}
+    left = {hashed: holder for hashed, holder in held.items() if holder.name != name}
     if len(left) < len(held):
-        write_private(path, left)
+        _write(path, left)
     return len(held) - len(left)
 
 

@@ -35,11 +35,8 @@ def main(arguments: list[str]) -> int:
 
 
 def reach_of(told: Message) -> Reach:
-    def paths(name: str) -> list[Path]:
-        found = told.get(name)
-        return [Path(str(one)) for one in found] if isinstance(found, list) else []
-
-    return Reach(paths("read"), paths("write"), paths("own"), paths("listed"), told.get("network") is True)
+    paths = {name: list(map(Path, map(str, found))) for name, found in told.items() if isinstance(found, list)}
+    return Reach(**paths, network=told.get("network") is True)
 
 
 def serve(link: socket.socket, schema: str, missing: tuple[str, ...]) -> None:

@@ -20,13 +20,14 @@ import pytest
 import dpsql
 from dpsql.accounting.ledger import Ledger
 from dpsql.clients.dbapi.address import read_address
-from dpsql.clients.dbapi.declared_json import pack_schema, read_schema
+from dpsql.clients.dbapi.declared_json import pack_schema, read_schema, shown_to
 from dpsql.core.errors import Error
 from dpsql.dataset import owner
 from dpsql.schema import toml
 from dpsql.session.opening import default_ledger, ledger_identity
 from tests.clients.server.test_ends import CHARGED, PUBLIC
 from tests.clients.test_pep249 import SCHEMA, TestCompliance
+from tests.support.by_period import TEXT as BY_PERIOD
 from tests.support.served import ROOT, Served, served, until
 
 pytest.importorskip("starlette")
@@ -95,6 +96,13 @@ def test_the_declared_schema_is_the_same(remote: dpsql.Connection, inside: dpsql
     assert [a.name for a in remote.schema.analysts or ()] == ["alice"]
     assert (remote.schema.source, remote.schema.ledger, remote.schema.folder) == (".", None, Path("."))
     assert read_schema(pack_schema(remote.schema)) == remote.schema
+
+
+def test_a_schema_with_periods_is_told(tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text(BY_PERIOD)
+    shown = shown_to(toml.read_schema(tmp_path / "schema.toml"), "ann")
+    assert any(table.period is not None for table in shown.tables)
+    assert read_schema(pack_schema(shown)) == shown
 
 
 def test_parameters_and_settings(remote: dpsql.Connection, server: Served) -> None:
