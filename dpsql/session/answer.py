@@ -13,7 +13,7 @@ from fractions import Fraction
 from dpsql.accounting.amounts import at_most
 from dpsql.accounting.charging import statement_of
 from dpsql.accounting.cubes import StoredCube
-from dpsql.answers.look_up import Held, Missing
+from dpsql.answers.look_up import Held
 from dpsql.answers.recent import LONGEST_PLANNED, MOST_ROWS, asked_for, calls_names, is_plain
 from dpsql.core import cancellation
 from dpsql.core.columns import ResultRows
@@ -59,10 +59,7 @@ def answer(text: str, parameters: Parameters, world: World, key: str = "") -> An
         if isinstance(statement, Explain | Setting | Catalog):
             return _without_releases(statement, world)
     if not isinstance(statement, Query):
-        made = kept.asked(statement, world, lambda one: _bought(one, (), world))
-        if isinstance(made, Answer):
-            return made
-        return kept.named(made, _bought(made.planned, (), world, key), world)
+        return kept.kind_of(statement).answer(statement, world, lambda one, own: _bought(one, (), world, own), key)
     with cancellation.current().planning():
         bounded = bounded or _kept_plan(statement, asked, world)
         read_off = cubes.at_once(statement, bounded, world) if world.stored.cubes.names.all() else None
@@ -107,7 +104,10 @@ def price(text: str, parameters: Parameters, world: World) -> tuple[Receipt, int
         statement = read(text, parameters, world)
         if isinstance(statement, Explain | Setting | Catalog):
             return world.receipt(NO_LOSS), 0
-        missing = _missing(statement, world)
+        if isinstance(statement, Query):
+            missing = world.stored.look_up(plan(statement, world).plan, statement.settled).missing
+        else:
+            missing = kept.kind_of(statement).missing(statement, world)
     return world.receipt(total(one.part.release.loss for one in missing)), len(missing)
 
 
@@ -118,8 +118,7 @@ def prospect(text: str, world: World, planned: Sequence[StoredCube]) -> Prospect
         if isinstance(statement, Explain | Setting | Catalog):
             return Prospect()
         if not isinstance(statement, Query):
-            missing = kept.missing(statement, world)
-            return Prospect(tuple(one.part.release.loss for one in missing), kept.prospect(statement, world))
+            return kept.kind_of(statement).prospect(statement, world)
         compiled, off = plan(statement, world).plan, tuple[str, ...]()
         # what is free is not asked, so that only this tells whether it can be
         describe(compiled, statement.plain, world.catalog, world.sandbox)
@@ -136,17 +135,14 @@ def about(text: str, world: World) -> About:
         statement = read(text, (), world)
         if isinstance(statement, Explain | Setting | Catalog):
             return About(text, frozenset())
-        compiled = plan(statement, world).plan if isinstance(statement, Query) else kept.compiled(statement, world)
+        if isinstance(statement, Query):
+            compiled: Compiled | None = plan(statement, world).plan
+        else:
+            compiled = kept.kind_of(statement).compiled(statement, world)
     if compiled is None:
         return About(text, frozenset())
     reads = [part.release.reads for part in compiled.releases if part.release.parts]
     return About(statement_of(compiled), frozenset[tuple[str, ...]]().union(*reads))
-
-
-def _missing(statement: Query | Kept, world: World) -> tuple[Missing, ...]:
-    if not isinstance(statement, Query):
-        return kept.missing(statement, world)
-    return world.stored.look_up(plan(statement, world).plan, statement.settled).missing
 
 
 def columns(text: str, parameters: Parameters, world: World) -> Columns:
@@ -159,7 +155,7 @@ def columns(text: str, parameters: Parameters, world: World) -> Columns:
             return tuple(world.catalog.rows(catalog_text(statement, world.schema))[0])
         if isinstance(statement, Explain | Setting):
             return (("plan", "VARCHAR"),) if isinstance(statement, Explain) else ()
-        return kept.columns(statement, world)
+        return kept.kind_of(statement).columns(statement, world)
 
 
 def prepare(text: str, world: World) -> tuple[tuple[SqlType | None, ...], Columns]:
@@ -361,7 +357,7 @@ def _free(columns: Sequence[tuple[str, str]], rows: list[tuple[object, ...]], wo
 
 def _explained(query: Query | Kept, world: World) -> str:
     if not isinstance(query, Query):
-        return kept.explain(query, world)
+        return kept.kind_of(query).explain(query, world)
     planned = plan(query, world)
     describe(planned.plan, query.plain, world.catalog, world.sandbox)
     guarded = map(harmless, world.guard.lines(planned.judged, planned.plan.plan.releases))

@@ -1,36 +1,30 @@
 """Statements about cubes: CREATE PRIVATE CUBE, REFRESH, DROP, SHOW CUBES, and EXPLAIN of what buys one.
 
-A cube is bought as any release is: judged, charged, run and stored, and what is stored is given again free. Only then it has its name:
-whoever is stopped before that asks the same again, and has it for the one charge.
+See naming.py; beside these, what is read off cubes that are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
 from dpsql.accounting.amounts import at_least
-from dpsql.accounting.cubes import CubeStatistic, StoredCube
+from dpsql.accounting.cubes import CUBES, CubeNames, CubeStatistic, StoredCube
 from dpsql.answers.cube_columns import width_of
 from dpsql.answers.cube_view import marginal_errors
 from dpsql.answers.look_up import Held, Missing
 from dpsql.answers.questions import RowsKey
 from dpsql.answers.reusing import Reused
-from dpsql.core import cancellation
 from dpsql.core.errors import error
-from dpsql.core.escaping import harmless
-from dpsql.core.loss import total
 from dpsql.core.wording import counted, listed, number
 from dpsql.guard.record import Judged
 from dpsql.mechanisms.residual import Axes, subsets
-from dpsql.plan.compiled import Compiled, CompiledRelease
+from dpsql.plan.compiled import Compiled
 from dpsql.plan.releases import Bounded, Release
-from dpsql.plan.tables import PublicTable
 from dpsql.planner.cube_terms import NamedCube
 from dpsql.planner.cubes import CalibratedCube, calibrate_cube, price_of, values_of
-from dpsql.planner.explain import explain_cube
 from dpsql.planner.explain.released import asked as in_sql
 from dpsql.planner.explain.words import Words
 from dpsql.planner.options import OFF, Options
@@ -38,88 +32,130 @@ from dpsql.planner.parse import CreateCube, Query, parse
 from dpsql.planner.planning import calibrate
 from dpsql.planner.qualified import in_main
 from dpsql.release.buying import Bought
-from dpsql.release.staging import Accuracies, Columns
+from dpsql.release.staging import Columns
 from dpsql.schema import spent
 from dpsql.schema.mistakes import printable
 from dpsql.session import naming
+from dpsql.session.naming import BoughtKind, Row, UpToNoise
 from dpsql.session.planned import Planned
-from dpsql.session.result import Answer
 from dpsql.session.world import World
 
-_LEFT_ALONE = "/* dpsql: cube=off */ before a statement leaves it alone"
 MOST_SHOWN = 64
 """Marginals whose errors are told."""
 
 
-def asked(statement: CreateCube | NamedCube, world: World, buy: Callable[[Planned], Bought]) -> PlannedCube | Answer:
-    """A cube up to its noise, with the values of its keys; of DROP the answer.
+@dataclass(frozen=True, slots=True)
+class PlannedCube(UpToNoise):
+    """A cube up to its noise, as the query that it is bought by; selections of values are bought before it.
 
-    buy  buys the selections of values: none before all of the price is seen to fit
+    selections  of the values of its keys that have no list
     """
-    with cancellation.current().planning():
-        if isinstance(statement, NamedCube) and statement.verb == "DROP":
-            return naming.dropped(world.stored.cubes.names, _known(statement, world), "cube", _LEFT_ALONE, world)
-        planned = _free(statement, world)
-    if not planned.first:
-        return planned
-    world.release.require_fits([one.plan for one in (*planned.first, planned.planned)])
-    paid = [buy(one) for one in planned.first]
-    with cancellation.current().planning():
-        planned = replace(_free(statement, world), paid=tuple(paid))
-    if planned.first:
-        raise error(901, "the values of a cube's keys were bought, and are not stored")
-    return planned
+
+    cube: StoredCube
+    selections: tuple[Compiled, ...] = ()
 
 
-def _free(statement: CreateCube | NamedCube, world: World) -> PlannedCube:
-    """A cube up to its noise. Raises 105 where its name stands for another."""
-    planned = plan(meant(statement, world), world)
-    if isinstance(statement, CreateCube):
-        other = None if world.is_owners else world.stored.cubes.names.get(statement.name)
-        naming.require_free(other, planned.cube.fingerprint, "cube", "REFRESH")
-    return planned
+class CubeKind(BoughtKind[StoredCube, PlannedCube]):
+    """Cubes, as CREATE PRIVATE CUBE makes them."""
+
+    noun, register, table, creates = "cube", CUBES, spent.CUBES, CreateCube
+    again, instead = "REFRESH", "/* dpsql: cube=off */ before a statement leaves it alone"
+
+    def names(self, world: World) -> CubeNames:
+        return world.stored.cubes.names
+
+    def taken(self, name: str, world: World) -> StoredCube | None:
+        return None if world.is_owners else self.names(world).get(name)
+
+    def drops(self, statement: CreateCube | NamedCube) -> bool:
+        return isinstance(statement, NamedCube) and statement.verb == "DROP"
+
+    def meant(self, statement: CreateCube | NamedCube, world: World) -> CreateCube:
+        if isinstance(statement, CreateCube):
+            return statement
+        found = parse(self.known(statement.name, world, statement.span).statement)
+        if not isinstance(found, CreateCube):
+            raise error(901, "a cube was made by another statement")
+        return found
+
+    def plan(self, statement: CreateCube, world: World) -> PlannedCube:
+        # selections are a cube's own: a list that was read off another one would be gone with that
+        own = Options(max_rows=statement.terms.max_rows, cube=OFF)
+        query = in_main(replace(statement.query, options=own, session=Options()), world.schema)
+        bounded = naming.bounded(query, world, statement.terms.ways)
+        post_query = replace(bounded.post_query, written=naming.written(statement.query.sql), traced=False)
+        bounded, terms = replace(bounded, post_query=post_query), statement.terms
+        from dpsql.planner.cube_keys import selections, unlisted, with_selected
+
+        judged, places = world.guard.judge(bounded), unlisted(bounded)
+        whole = price_of(terms, world.schema)
+        chosen, left = selections(bounded, places, terms, whole, world.schema, world.identities)
+        held = [world.stored.look_up(one, query.settled) for one in chosen]
+        # what they show is compared with nothing: no number of theirs is told, and the cube is in the history with the same rows
+        apart = replace(judged, asked={})
+        first = tuple(Planned(query, apart, one) for one, own in zip(chosen, held, strict=True) if own.missing)
+        found = zip(places, chosen, held, strict=True)
+        released = {i: own.tables.get(one.releases[0].release.name) for i, one, own in found}
+        listed = with_selected(bounded, released, terms.ways, world.schema)
+        made = calibrate_cube(listed, terms, left, world.schema, world.identities)
+        cube = _cube(statement, made, chosen, world)
+        return PlannedCube(Planned(query, judged, made.compiled), cube.fingerprint, cube, chosen, first=first)
+
+    def cube(self, statement: CreateCube | NamedCube, world: World) -> StoredCube | None:
+        return None if self.drops(statement) else self.plan(self.meant(statement, world), world).cube
+
+    def answers(self, statement: CreateCube | NamedCube, world: World) -> Columns:
+        if isinstance(statement, NamedCube):
+            return _errors(self.known(statement.name, world, statement.span))[0]
+        return _errors(self.plan(statement, world).cube)[0]
+
+    def made(self, planned: PlannedCube, found: Bought, world: World) -> StoredCube:
+        return planned.cube
+
+    def result(self, planned: PlannedCube, one: StoredCube) -> tuple[Columns, list[Row]]:
+        return _errors(one)
+
+    def notes(self, one: StoredCube) -> Iterator[str]:
+        """On keys whose values were selected; the same whatever is selected."""
+        names = listed([name for name, values in zip(one.told, one.selected, strict=False) if values is not None])
+        if names:
+            yield f"values of {names} that too few people share were not selected: their rows are in totals alone"
+
+    def told(self, planned: PlannedCube, is_stored: bool) -> Iterator[str]:
+        cube, is_open = planned.cube, bool(planned.first)
+        epsilon, delta, rho = cube.price
+        sizes = zip(cube.told, cube.shape, cube.selected or (None,) * len(cube.keys), strict=True)
+        keys = listed([f"{name} ({n:,})" if s is None else f"{name} ({_number(len(s))})" for name, n, s in sizes])
+        cells = f"{counted(cube.size, 'cell')} " * (not is_open)
+        yield f"cube {printable(cube.name)}: {cells}by {keys}"
+        yield f"  all groups by at most {cube.ways} of these keys, and what conditions on their values leave of them"
+        yield from _selecting(planned)
+        if is_stored:
+            yield "price: stored already, so it is free"
+        else:
+            yield (
+                f"price: rho {at_least(rho)}, the most that stays within epsilon {number(epsilon)} and delta {number(delta)}; it has "
+                "no epsilon of its own, so sums of epsilons alone end with it"
+            )
+        # an axis of ever more values makes the variance of every group at most twice as large as one of a single value
+        wider = 2 ** (sum(values is not None for values in cube.selected) / 2) if is_open else 1.0
+        for axes in _marginals(cube):
+            told = listed([cube.told[axis] for axis in sorted(axes)]) if axes else "nothing"
+            widths = zip(numbers_of(cube), marginal_errors(cube, axes), strict=True)
+            errors = (f"{name} {'at most ' * is_open}+-{wider * width:.3g}" for name, width in widths)
+            groups = f", {counted(prod(cube.shape[axis] for axis in axes), 'group')}" * (not is_open)
+            yield f"  by {told}{groups}: {', '.join(errors)}"
+
+    def row(self, one: StoredCube) -> Row:
+        worst = max(marginal_errors(one, axes)[0] for axes in _marginals(one))
+        numbers, price = ", ".join(numbers_of(one)), map(float, one.price)
+        return (one.name, ", ".join(one.told), numbers, one.ways, one.size, *price, worst)
 
 
-def explain(statement: CreateCube | NamedCube, world: World) -> str:
-    """The plan of a cube that is to be bought. Raises 103 for DROP."""
-    if isinstance(statement, NamedCube) and statement.verb == "DROP":
-        raise naming.not_bought("cube")
-    planned = plan(meant(statement, world), world)
-    is_stored = not planned.first and not world.stored.look_up(planned.plan, Options()).missing
-    lines = list(_told(planned, is_stored))
-    guarded = map(harmless, world.guard.lines(planned.planned.judged, planned.plan.plan.releases))
-    return "\n".join([*map(harmless, lines), explain_cube(planned.plan, world.schema), *guarded])
+KIND = CubeKind()
 
 
-def missing(statement: CreateCube | NamedCube, world: World) -> tuple[Missing, ...]:
-    """The releases of a cube that would be bought now; none for DROP."""
-    if isinstance(statement, NamedCube):
-        known = _known(statement, world)
-        if statement.verb == "DROP":
-            return ()
-        statement = _again(known)
-    planned = plan(statement, world)
-    parts = (*planned.first, planned.planned)
-    return tuple(one for part in parts for one in world.stored.look_up(part.plan, part.query.settled).missing)
-
-
-def prospect(statement: CreateCube | NamedCube, world: World) -> StoredCube | None:
-    """The cube that a statement would name; None for DROP."""
-    is_drop = isinstance(statement, NamedCube) and statement.verb == "DROP"
-    return None if is_drop else plan(meant(statement, world), world).cube
-
-
-def meant(statement: CreateCube | NamedCube, world: World) -> CreateCube:
-    """The statement that a cube of this name is made by. Raises 105."""
-    return statement if isinstance(statement, CreateCube) else _again(_known(statement, world))
-
-
-def columns(statement: CreateCube | NamedCube, world: World) -> Columns:
-    """The columns of the answer, free."""
-    if isinstance(statement, NamedCube):
-        known = _known(statement, world)
-        return naming.DROPPED if statement.verb == "DROP" else _errors(known)[0]
-    return _errors(plan(statement, world).cube)[0]
+# --- what a statement is read off -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,93 +216,6 @@ def _read(asked: Release, found: Reused) -> Iterator[str]:
             yield f"  {name}: 95 % half-width {number(own[1])}{over}, bought {number(other[1])}{over}"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCube:
-    """A cube up to its noise, as the query that it is bought by.
-
-    selections  of the values of its keys that have no list
-    first       those of them that are bought before: until then nothing is known of these values
-    paid        those that were bought
-    """
-
-    planned: Planned
-    cube: StoredCube
-    selections: tuple[Compiled, ...] = ()
-    first: tuple[Planned, ...] = ()
-    paid: tuple[Bought, ...] = ()
-
-    @property
-    def plan(self) -> Compiled:
-        return self.planned.plan
-
-    @property
-    def part(self) -> CompiledRelease:
-        return self.planned.plan.releases[0]
-
-
-def plan(statement: CreateCube, world: World) -> PlannedCube:
-    """A cube up to its noise."""
-    # selections are a cube's own: a list that was read off another one would be gone with that
-    asked = replace(statement.query, options=Options(max_rows=statement.terms.max_rows, cube=OFF), session=Options())
-    query = in_main(asked, world.schema)
-    bounded = naming.bounded(query, world, statement.terms.ways)
-    post_query = replace(bounded.post_query, written=naming.written(statement.query), traced=False)
-    bounded, terms = replace(bounded, post_query=post_query), statement.terms
-    from dpsql.planner.cube_keys import selections, unlisted, with_selected
-
-    judged, places = world.guard.judge(bounded), unlisted(bounded)
-    whole = price_of(terms, world.schema)
-    chosen, left = selections(bounded, places, terms, whole, world.schema, world.identities)
-    held = [world.stored.look_up(one, query.settled) for one in chosen]
-    # what they show is compared with nothing: no number of theirs is told, and the cube is in the history with the same rows
-    first = tuple(
-        Planned(query, replace(judged, asked={}), one) for one, own in zip(chosen, held, strict=True) if own.missing
-    )
-    released = {
-        i: own.tables.get(one.releases[0].release.name) for i, one, own in zip(places, chosen, held, strict=True)
-    }
-    made = calibrate_cube(
-        with_selected(bounded, released, terms.ways, world.schema), terms, left, world.schema, world.identities
-    )
-    cube = _cube(statement, made, chosen, world)
-    return PlannedCube(Planned(query, judged, made.compiled), cube, chosen, first)
-
-
-def _again(cube: StoredCube) -> CreateCube:
-    found = parse(cube.statement)
-    if not isinstance(found, CreateCube):
-        raise error(901, "a cube was made by another statement")
-    return found
-
-
-def _known(statement: NamedCube, world: World) -> StoredCube:
-    """Raises 105."""
-    return naming.known(world.stored.cubes.names, statement.name, "cube", statement.span)
-
-
-# --- buying -------------------------------------------------------------------------------------------------------------
-
-
-def named(planned: PlannedCube, found: Bought, world: World) -> Answer:
-    """A cube that was bought, or was stored already, under its name from now on."""
-    cube, parts = planned.cube, (*planned.paid, found)
-    count = sum(len(one.held.missing) for one in parts)
-    naming.keep(world.stored.cubes.names, cube)
-    columns, rows = _errors(cube)
-    accuracy = Accuracies.nothing(len(columns), len(rows))
-    free = () if count else ("it is stored already: nothing was charged",)
-    receipt = replace(found.receipt, loss=total(one.receipt.loss for one in parts))
-    notes = (*found.notes, *_of_rest(cube), *free)
-    return Answer(columns, rows, accuracy, receipt, not count, count, notes, (cube.fingerprint,))
-
-
-def _of_rest(cube: StoredCube) -> Iterator[str]:
-    """Notes on keys whose values were selected; the same whatever is selected."""
-    names = listed([name for name, values in zip(cube.told, cube.selected, strict=False) if values is not None])
-    if names:
-        yield f"values of {names} that too few people share were not selected: their rows are in totals alone"
-
-
 # --- what a cube is -----------------------------------------------------------------------------------------------------
 
 
@@ -279,7 +228,7 @@ def _cube(statement: CreateCube, made: CalibratedCube, chosen: Sequence[Compiled
     return StoredCube(
         statement.name,
         world.analyst.name,
-        naming.written(statement.query),
+        naming.written(statement.query.sql),
         world.stored.fingerprint(part),
         rows.question,
         tuple(rows.key(key) for key in block.keys),
@@ -314,9 +263,9 @@ def _marginals(cube: StoredCube) -> list[Axes]:
     return [axes for axes, _ in zip(subsets(len(cube.keys), cube.ways), range(MOST_SHOWN), strict=False)]
 
 
-def _errors(cube: StoredCube) -> tuple[tuple[tuple[str, str], ...], list[tuple[object, ...]]]:
+def _errors(cube: StoredCube) -> tuple[Columns, list[Row]]:
     """Each marginal, and the 95 % errors of its numbers of rows and of its sums."""
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for axes in _marginals(cube):
         keys = ", ".join(cube.told[axis] for axis in sorted(axes))
         rows.append((keys, prod(cube.shape[axis] for axis in axes), *marginal_errors(cube, axes)))
@@ -331,33 +280,6 @@ def _errors(cube: StoredCube) -> tuple[tuple[tuple[str, str], ...], list[tuple[o
 def numbers_of(cube: StoredCube) -> list[str]:
     """The numbers that a cube holds of each group, in words."""
     return ["COUNT(*)", *(f"SUM({one.told})" for one in cube.statistics[1:])]
-
-
-def _told(planned: PlannedCube, is_stored: bool) -> Iterator[str]:
-    """Lines of EXPLAIN."""
-    cube, is_open = planned.cube, bool(planned.first)
-    epsilon, delta, rho = cube.price
-    sizes = zip(cube.told, cube.shape, cube.selected or (None,) * len(cube.keys), strict=True)
-    keys = listed([f"{name} ({n:,})" if s is None else f"{name} ({_number(len(s))})" for name, n, s in sizes])
-    cells = f"{counted(cube.size, 'cell')} " * (not is_open)
-    yield f"cube {printable(cube.name)}: {cells}by {keys}"
-    yield f"  all groups by at most {cube.ways} of these keys, and what conditions on their values leave of them"
-    yield from _selecting(planned)
-    if is_stored:
-        yield "price: stored already, so it is free"
-    else:
-        yield (
-            f"price: rho {at_least(rho)}, the most that stays within epsilon {number(epsilon)} and delta {number(delta)}; it has "
-            "no epsilon of its own, so sums of epsilons alone end with it"
-        )
-    # an axis of ever more values makes the variance of every group at most twice as large as one of a single value
-    wider = 2 ** (sum(values is not None for values in cube.selected) / 2) if is_open else 1.0
-    for axes in _marginals(cube):
-        told = listed([cube.told[axis] for axis in sorted(axes)]) if axes else "nothing"
-        widths = zip(numbers_of(cube), marginal_errors(cube, axes), strict=True)
-        errors = (f"{name} {'at most ' * is_open}+-{wider * width:.3g}" for name, width in widths)
-        groups = f", {counted(prod(cube.shape[axis] for axis in axes), 'group')}" * (not is_open)
-        yield f"  by {told}{groups}: {', '.join(errors)}"
 
 
 def _number(selected: int) -> str:
@@ -375,18 +297,3 @@ def _selecting(planned: PlannedCube) -> Iterator[str]:
             f"  {words.expression(key.scalar)}: its values are selected before, each from {tau_of(part):,} people on by their noisy "
             f"number, for rho {at_least(loss.rho)} and delta {number(loss.delta)} of the price; rows of others are in totals alone"
         )
-
-
-def table(world: World) -> PublicTable:
-    """dpsql.cubes."""
-    return naming.shown(spent.CUBES, [_row(cube, world) for cube in world.stored.cubes.names.all()])
-
-
-def _row(cube: StoredCube, world: World) -> tuple[object, ...]:
-    epsilon, delta, rho = (float(amount) for amount in cube.price)
-    worst = max(marginal_errors(cube, axes)[0] for axes in _marginals(cube))
-    numbers = ", ".join(numbers_of(cube))
-    moment = cube.time.partition("+")[0]
-    sizes = (cube.ways, cube.size)
-    current = naming.is_current(cube.fingerprint, lambda: world.stored.fingerprint(plan(_again(cube), world).part))
-    return (cube.name, ", ".join(cube.told), numbers, *sizes, epsilon, delta, rho, worst, moment, current)

@@ -16,7 +16,7 @@ from dpsql.accounting.randomized import RandomizedTable
 from dpsql.answers.recent import calls_names
 from dpsql.core.sqltypes import VARCHAR
 from dpsql.planner.parse import DUCKDB
-from dpsql.session import models, naming, predicting, randomized
+from dpsql.session import models, predicting, randomized
 from dpsql.session.world import World
 from dpsql.sql.duckdb import literal_sql, quoted
 
@@ -35,7 +35,7 @@ def expanded(text: str, world: World) -> str:
         return text
     word = _EXPLAIN.match(text)
     start = word.end() if word is not None else 0
-    made = predicting.expanded(_with_tables(text[start:], world), lambda name: models.known(name, world))
+    made = predicting.expanded(_with_tables(text[start:], world), lambda name: models.KIND.known(name, world))
     return text[:start] + made
 
 
@@ -52,7 +52,7 @@ def _with_tables(text: str, world: World) -> str:
             # randomized.t.x: the table is read under its own name
             text = text[: tokens[i].start] + text[tokens[i + 2].start :]
         elif i == 1 and before in _DESCRIBE:
-            text = _described(naming.known(randomized.names(world), tokens[i + 2].text, randomized.NOUN)) + text[end:]
+            text = _described(randomized.KIND.known(tokens[i + 2].text, world)) + text[end:]
         elif before in _BEFORE:
             one = _named(tokens, i, world)
             if one is not None:
@@ -65,8 +65,8 @@ def _with_tables(text: str, world: World) -> str:
 
 def _named(tokens: Sequence[Token], i: int, world: World) -> RandomizedTable | None:
     """The table of a name; None where it may be the column of a table that is called so."""
-    known, name = randomized.names(world), tokens[i + 2].text
-    return known.get(name) if tokens[i - 1].text == "," else naming.known(known, name, randomized.NOUN)
+    kind, name = randomized.KIND, tokens[i + 2].text
+    return kind.names(world).get(name) if tokens[i - 1].text == "," else kind.known(name, world)
 
 
 def _is_aliased(tokens: Sequence[Token], i: int) -> bool:

@@ -9,10 +9,12 @@ from dpsql.accounting import remembered
 from dpsql.accounting.ledger import Ledger
 from dpsql.core.errors import error
 from dpsql.core.escaping import harmless
+from dpsql.core.wording import counted
 from dpsql.dataset.opening import open_dataset
 from dpsql.guard.guarding import Remembered
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Analyst, Schema
+from dpsql.session.outdated import on_one_line
 from dpsql.session.session import Session
 from dpsql.session.sizing import OWNER
 
@@ -38,8 +40,9 @@ class GuardReport:
 
     def __str__(self) -> str:
         guard, count = self.schema.guard, len({one.charge for one in self.found})
-        told = f"{printable(self.schema.name)}: the guard (mode {guard.mode}, k = {guard.k}) remembers {_statements(count)}"
-        lines = [f"forgotten: {_statements(self.forgotten)}"] if self.forgotten else []
+        known = counted(count, "charged statement")
+        told = f"{printable(self.schema.name)}: the guard (mode {guard.mode}, k = {guard.k}) remembers {known}"
+        lines = [f"forgotten: {counted(self.forgotten, 'charged statement')}"] if self.forgotten else []
         lines += [told, *map(_line, self.found), *([MEANING] if self.found or self.forgotten else [])]
         return harmless("\n".join(lines), kept="\n")
 
@@ -77,17 +80,8 @@ def _chosen(text: str, known: set[int]) -> list[int]:
 
 def _line(one: Remembered) -> str:
     about = (
-        f"{one.people:,} people: {_on_one_line(one.about)}"
+        f"{one.people:,} people: {on_one_line(one.about)}"
         if one.is_read
         else "cannot be read with this schema, and is compared no more"
     )
-    return f"  {one.charge}  {one.analyst}  {_on_one_line(one.statement)}\n      {about}"
-
-
-def _on_one_line(text: str) -> str:
-    """So that no text of an analyst's looks like a line of the list."""
-    return " ".join(text.split())
-
-
-def _statements(count: int) -> str:
-    return f"{count:,} charged statement{'s' * (count != 1)}"
+    return f"  {one.charge}  {one.analyst}  {on_one_line(one.statement)}\n      {about}"

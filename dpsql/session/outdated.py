@@ -55,7 +55,7 @@ def text_of_outdated(found: Collection[Outdated]) -> str:
     lines = [
         f"stored no longer: {counted(count, 'statement')}, epsilon {_whole(found)} together when they are asked again"
     ]
-    lines += [f"  epsilon {float(one.price):.6g}: {_on_one_line(one.statement)}" for one in list(found)[:MOST_SHOWN]]
+    lines += [f"  epsilon {float(one.price):.6g}: {on_one_line(one.statement)}" for one in list(found)[:MOST_SHOWN]]
     lines += [f"  and {count - MOST_SHOWN:,} more"] if count > MOST_SHOWN else []
     if 0 < len(unlisted) < count:
         lines += [f"of these not listed: {len(unlisted):,}, epsilon {_whole(unlisted)}, which whoever asks pays"]
@@ -66,7 +66,7 @@ def _whole(found: Collection[Outdated]) -> str:
     return f"{float(sum((one.price for one in found), Fraction(0))):.6g}"
 
 
-def _on_one_line(text: str) -> str:
+def on_one_line(text: str) -> str:
     """So that no text of an analyst's looks like a line of the list."""
     return " ".join(text.split())
 

@@ -102,17 +102,6 @@ def _value(value: object, column: tuple[str, str]) -> str:
     return f"CAST(NULL AS {column[1]})" if value is None else str(value)
 
 
-def _weights(model: StoredModel, args: Sequence[str]) -> str:
-    if args:
-        raise _given("WEIGHTS", model, "nothing behind the model", "")
-    rows = [f"('__INTERCEPT__', CAST(NULL AS VARCHAR), {_number(model.intercept)})"]
-    for one in model.features:
-        for level, weight in zip(one.levels or ("",), one.weights, strict=True):
-            category = _text(level) if level else "CAST(NULL AS VARCHAR)"
-            rows.append(f"({_text(one.name)}, {category}, {_number(weight)})")
-    return f"(SELECT * FROM (VALUES {', '.join(rows)}) AS weights(processed_input, category, weight))"
-
-
 def _predict(model: StoredModel, args: Sequence[str]) -> str:
     score = _score(model, args, "PREDICT")
     if model.kind == LINEAR:
@@ -177,7 +166,7 @@ def _text(value: str) -> str:
 
 
 _FORMS: dict[str, Form] = {
-    "WEIGHTS": _weights,
+    "WEIGHTS": _table("WEIGHTS", principal.WEIGHTS, principal.weights),
     "PREDICT": _predict,
     "PREDICT_PROBA": _predict_proba,
     "EVALUATE": _evaluate,

@@ -1,4 +1,5 @@
-"""Rows of what a pca says: its components, what each explains, and the correlations of its columns; made of released numbers alone."""
+"""Rows of what a model says: its weights, or of a pca its components, what each explains, and the correlations of its columns; made of
+released numbers alone."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from dpsql.release.staging import Columns
 
 Row = tuple[object, ...]
 
+INTERCEPT = "__INTERCEPT__"
+WEIGHTS: Columns = (("processed_input", "VARCHAR"), ("category", "VARCHAR"), ("weight", "DOUBLE"))
 INFO: Columns = (
     ("principal_component_id", "BIGINT"),
     ("eigenvalue", "DOUBLE"),
@@ -30,6 +33,15 @@ CORRELATIONS: Columns = (
     ("low", "DOUBLE"),
     ("high", "DOUBLE"),
 )
+
+
+def weights(model: StoredModel) -> list[Row]:
+    """Of each feature its weights, the intercept first."""
+    rows: list[Row] = [(INTERCEPT, None, model.intercept)]
+    for one in model.features:
+        levels = one.levels or (None,)
+        rows += [(one.name, level, weight) for level, weight in zip(levels, one.weights, strict=True)]
+    return rows
 
 
 def info(model: StoredModel) -> list[Row]:

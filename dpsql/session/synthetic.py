@@ -16,17 +16,15 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.accounting.cubes import StoredCube
-from dpsql.accounting.named import Names
 from dpsql.accounting.synthetic import SYNTHETIC, StoredSynthetic, SyntheticColumn
 from dpsql.core import cancellation
 from dpsql.core.columns import Column
 from dpsql.core.errors import error
-from dpsql.core.escaping import harmless
 from dpsql.core.loss import NO_LOSS
 from dpsql.core.wording import counted, listed, number
 from dpsql.plan.tables import PublicTable
-from dpsql.planner.cube_terms import CreateSynthetic, DropSynthetic, NamedCube, Synthetic
-from dpsql.planner.parse import Catalog, Query, parse
+from dpsql.planner.cube_terms import CreateSynthetic, NamedCube
+from dpsql.planner.parse import Catalog, Query
 from dpsql.planner.resolve.catalog import check_columns
 from dpsql.planner.walks import every
 from dpsql.postprocess.synthetic import PairTables, drawn, pairs_of
@@ -34,10 +32,10 @@ from dpsql.release.staging import Accuracies, Columns
 from dpsql.schema import spent
 from dpsql.schema.mistakes import printable
 from dpsql.session import cubes, naming
+from dpsql.session.naming import Buy, NamedKind, Row
 from dpsql.session.result import Answer
 from dpsql.session.world import World
 
-NOUN = "synthetic table"
 _MADE: Columns = (
     ("name", "VARCHAR"),
     ("rows", "BIGINT"),
@@ -53,10 +51,6 @@ USUAL_ROWS = 100_000
 MOST_NOISE = 0.2
 """The largest total variation that the noise of a cube may make of its tables by two keys: of ten columns that go together as those of
 tests/bench/synthetic.py do, rows are then farther from the data than rows whose columns are drawn one by one."""
-
-
-def names(world: World) -> Names[StoredSynthetic]:
-    return world.stored.names(SYNTHETIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,67 +84,71 @@ class PlannedRows:
         return self.key.hex()
 
 
-def asked(statement: Synthetic, world: World) -> Answer:
-    """Make a table of rows, or drop one; free."""
-    with cancellation.current().planning():
-        if isinstance(statement, DropSynthetic):
-            one = naming.known(names(world), statement.name, NOUN, statement.span)
-            return naming.dropped(names(world), one, NOUN, "make one under another name", world)
-        planned = plan(statement, world)
-        warned = _judged(planned, world)
-        table = names(world).get(statement.name)
-        naming.require_free(table, planned.fingerprint, NOUN, "DROP")
-        if table is None:
-            _require_room(world)
-            table = _drawn(planned, world)
-            names(world).keep(table)
-    row = (table.name, table.rows, len(table.columns), table.noise, table.fit)
-    notes = (*warned, spent.IS_SYNTHETIC)
-    return Answer(_MADE, [row], Accuracies.nothing(len(_MADE), 1), world.receipt(NO_LOSS), notes=notes)
+class SyntheticKind(NamedKind[StoredSynthetic]):
+    """Synthetic tables, as CREATE SYNTHETIC TABLE makes them; all of it is free."""
 
+    noun, register, table, creates = "synthetic table", SYNTHETIC, spent.SYNTHETIC, CreateSynthetic
 
-def _require_room(world: World) -> None:
-    if sum(one.analyst == world.analyst.name for one in names(world).all()) >= MOST_TABLES:
-        raise error(304, f"you made {MOST_TABLES} {NOUN}s already", hint=f"write DROP {NOUN.upper()} and a name")
+    def create(self, statement: CreateSynthetic, world: World, buy: Buy, key: str) -> Answer:
+        with cancellation.current().planning():
+            planned = self.plan(statement, world)
+            warned = _judged(planned, world)
+            one = self.names(world).get(statement.name)
+            self.require_free(one, planned.fingerprint)
+            if one is None:
+                self._require_room(world)
+                one = _drawn(planned, world)
+                self.names(world).keep(one)
+        row = (one.name, one.rows, len(one.columns), one.noise, one.fit)
+        notes = (*warned, spent.IS_SYNTHETIC)
+        return Answer(_MADE, [row], Accuracies.nothing(len(_MADE), 1), world.receipt(NO_LOSS), notes=notes)
 
+    def _require_room(self, world: World) -> None:
+        if sum(one.analyst == world.analyst.name for one in self.names(world).all()) >= MOST_TABLES:
+            what = f"you made {MOST_TABLES} {self.noun}s already"
+            raise error(304, what, hint=f"write DROP {self.noun.upper()} and a name")
 
-def explain(statement: Synthetic, world: World) -> str:
-    """The lines of EXPLAIN. Raises 103 for DROP."""
-    if isinstance(statement, DropSynthetic):
-        raise naming.not_bought(NOUN)
-    return "\n".join(map(harmless, _told(plan(statement, world))))
+    def answers(self, statement: CreateSynthetic, world: World) -> Columns:
+        return _MADE
 
+    def story(self, statement: CreateSynthetic, world: World) -> Iterator[str]:
+        planned = self.plan(statement, world)
+        keys = listed([f"{one.name} ({len(one.values):,})" for one in planned.columns])
+        yield f"synthetic table {printable(statement.name)}: {counted(planned.rows, 'row')} of {keys}"
+        cube, units = printable(planned.cube.name), number(round(planned.units))
+        yield f"  drawn from the groups by two keys of the cube {cube}, of {units} rows"
+        yield "price: free, for it reads released numbers alone"
+        yield f"  noise moves {planned.noise:.2%} of the rows in a table by two columns, on the average"
+        yield f"note: {spent.IS_SYNTHETIC}"
 
-def columns(statement: Synthetic) -> Columns:
-    """The columns of the answer, free."""
-    return naming.DROPPED if isinstance(statement, DropSynthetic) else _MADE
+    def row(self, one: StoredSynthetic) -> Row:
+        told = ", ".join(column.name for column in one.columns)
+        return (one.name, one.cube, told, one.rows, one.noise, one.fit)
 
-
-# --- planned ------------------------------------------------------------------------------------------------------------
-
-
-def plan(statement: CreateSynthetic, world: World) -> PlannedRows:
-    """A table up to its rows. Raises 104, 105, 304."""
-    named = NamedCube("REFRESH", statement.cube, statement.span)
-    known, cube = cubes.plan(cubes.meant(named, world), world), world.stored.cubes.names.get(statement.cube)
-    if cube is None or cube.fingerprint != known.cube.fingerprint:
-        what = f"the cube {printable(statement.cube)} is of an earlier version of the data, or of other declarations"
-        raise error(105, what, hint=f"write REFRESH CUBE {statement.cube} before", span=statement.span)
-    axes = _axes(statement, cube)
-    for axis in axes:
-        if cube.values_of(axis) is not None:
+    def plan(self, statement: CreateSynthetic, world: World) -> PlannedRows:
+        """A table up to its rows. Raises 104, 105, 304."""
+        named = NamedCube("REFRESH", statement.cube, statement.span)
+        known = cubes.KIND.plan(cubes.KIND.meant(named, world), world)
+        cube = cubes.KIND.names(world).get(statement.cube)
+        if cube is None or cube.fingerprint != known.fingerprint:
             what = (
-                f"values of {cube.told[axis]} were selected privately, and the rows of all others have none to be drawn"
+                f"the cube {printable(statement.cube)} is of an earlier version of the data, or of other declarations"
             )
-            raise error(104, what, hint="name the other keys of the cube", span=statement.span)
-    keys = [known.part.release.keys[axis] for axis in axes]
-    made = (
-        SyntheticColumn(cube.told[a], k.scalar.sqltype, tuple(k.values or ())) for a, k in zip(axes, keys, strict=True)
-    )
-    units = float(world.stored.cubes.counts(cube, ())[0])
-    planned = PlannedRows(statement, cube, axes, tuple(made), units, _noise(cube, axes) / max(units, 1.0))
-    _check(planned)
-    return planned
+            raise error(105, what, hint=f"write REFRESH CUBE {statement.cube} before", span=statement.span)
+        axes = _axes(statement, cube)
+        for axis in axes:
+            if cube.values_of(axis) is not None:
+                what = f"values of {cube.told[axis]} were selected privately, and the rows of all others have none to be drawn"
+                raise error(104, what, hint="name the other keys of the cube", span=statement.span)
+        keys = [(cube.told[axis], known.release.keys[axis]) for axis in axes]
+        made = tuple(SyntheticColumn(told, key.scalar.sqltype, tuple(key.values or ())) for told, key in keys)
+        units = float(world.stored.cubes.counts(cube, ())[0])
+        planned = PlannedRows(statement, cube, axes, made, units, _noise(cube, axes) / max(units, 1.0))
+        _check(planned)
+        return planned
+
+
+KIND = SyntheticKind()
 
 
 def _axes(statement: CreateSynthetic, cube: StoredCube) -> tuple[int, ...]:
@@ -221,41 +219,23 @@ def _drawn(planned: PlannedRows, world: World) -> StoredSynthetic:
     codes = drawn(tables, planned.rows, planned.key)
     statement = planned.statement
     return StoredSynthetic(
-        statement.name, world.analyst.name, _written(statement), cube.name, planned.fingerprint, planned.columns, codes,
+        statement.name, world.analyst.name, naming.written(statement.sql), cube.name, planned.fingerprint, planned.columns, codes,
         planned.noise, tables.off(codes),
     )  # fmt: skip
 
 
-def _written(statement: CreateSynthetic) -> str:
-    return statement.sql.strip().rstrip(";").strip()
-
-
-def _told(planned: PlannedRows) -> Iterator[str]:
-    """Lines of EXPLAIN."""
-    keys = listed([f"{one.name} ({len(one.values):,})" for one in planned.columns])
-    yield f"synthetic table {printable(planned.statement.name)}: {counted(planned.rows, 'row')} of {keys}"
-    yield f"  drawn from the groups by two keys of the cube {printable(planned.cube.name)}, of {number(round(planned.units))} rows"
-    yield "price: free, for it reads released numbers alone"
-    yield f"  noise moves {planned.noise:.2%} of the rows in a table by two columns, on the average"
-    yield f"note: {spent.IS_SYNTHETIC}"
-
-
 # --- reading ------------------------------------------------------------------------------------------------------------
-
-
-def _known(name: str, world: World) -> StoredSynthetic:
-    return naming.known(names(world), name, NOUN)
 
 
 def load(statement: Query | Catalog, world: World) -> None:
     """Put the rows of the synthetic tables that a statement reads where it is answered. Raises 105."""
     if isinstance(statement, Catalog):
         is_one = len(statement.table) == 2 and spent.is_synthetic(statement.table[0])
-        found = [_known(statement.table[1], world)] if is_one else []
+        found = [KIND.known(statement.table[1], world)] if is_one else []
     else:
         read = every(statement.tree, exp.Table)
         found = [
-            _known(node.name, world) for node in read if isinstance(node, exp.Table) and spent.is_synthetic(node.db)
+            KIND.known(node.name, world) for node in read if isinstance(node, exp.Table) and spent.is_synthetic(node.db)
         ]
         if len(found) == len(read):
             named = [column.name for table in found for column in table.columns]
@@ -265,19 +245,3 @@ def load(statement: Query | Catalog, world: World) -> None:
         rows = tuple(Column.of(one.values).take(code.astype(np.intp)) for one, code in pairs)
         shown = PublicTable(table.name, tuple((one.name, one.sqltype) for one in table.columns), rows)
         world.catalog.hold(spent.ROWS, shown, (table.fingerprint, table.time))
-
-
-def table(world: World) -> PublicTable:
-    """dpsql.synthetic_tables."""
-    return naming.shown(spent.SYNTHETIC, [_row(one, world) for one in names(world).all()])
-
-
-def _row(one: StoredSynthetic, world: World) -> tuple[object, ...]:
-    made, told = one.time.partition("+")[0], ", ".join(column.name for column in one.columns)
-    current = naming.is_current(one.fingerprint, lambda: _again(one, world))
-    return (one.name, one.cube, told, one.rows, one.noise, one.fit, made, current)
-
-
-def _again(one: StoredSynthetic, world: World) -> str | None:
-    statement = parse(one.statement)
-    return plan(statement, world).fingerprint if isinstance(statement, CreateSynthetic) else None

@@ -364,7 +364,7 @@ def _tried(
     statement = parse(sql)
     if not isinstance(statement, CreateCube):
         raise error(901, "a cube was proposed by another statement")
-    made = cubes.plan(statement, world)
+    made = cubes.KIND.plan(statement, world)
     world.guard.settled(made.planned.judged.findings)
     found: dict[int, StatementOfWorkload] = {}
     for i in group.members:

@@ -21,7 +21,7 @@ from dpsql.planner import cube_keys, cubes
 from dpsql.planner.options import Options
 from dpsql.planner.parse import CreateCube, parse
 from dpsql.release import noisy
-from dpsql.session.cubes import plan
+from dpsql.session.cubes import KIND
 from tests.neighbours.test_cubes import TEXT, YEARLY, distance, opened
 from tests.support import clinic
 
@@ -105,7 +105,7 @@ def _of_a_selection(hers: list[clinic.Row]) -> tuple[int, int]:
             session.execute(made)
             parsed = parse(made, ())
             assert isinstance(parsed, CreateCube)
-            selection = plan(parsed, session._world).selections[0]
+            selection = KIND.plan(parsed, session._world).selections[0]
             table = session._world.stored.look_up(selection, Options(cube="off")).tables["release_0"]
             tables.append(dict(zip(table.keys[0], table.known()[0].tolist(), strict=True)))
     before, after = tables

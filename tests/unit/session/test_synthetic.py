@@ -232,7 +232,7 @@ def test_there_is_an_end_to_free_tables(session: Session, monkeypatch: pytest.Mo
 
 def test_a_table_is_kept_as_it_is(session: Session) -> None:
     session.execute(TABLE)
-    (known,) = synthetic.names(session._world).all()
+    (known,) = synthetic.KIND.names(session._world).all()
     again = read(written(known))
     assert again is not None and again.columns == known.columns and (again.codes == known.codes).all()
     assert None in again.columns[1].values
