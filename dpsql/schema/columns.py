@@ -65,7 +65,7 @@ def read_column(name: str, section: Section, sqltype: SqlType | None) -> Column:
 
     Where the type could not be found (reported before), values cannot be judged: a stand-in takes its place.
     """
-    nullable, role = section.flag("nullable"), _role(section)
+    nullable, role = section.flag("nullable"), section.one_of("role", ROLES) or ""
     if sqltype is None:
         return Column(name, VARCHAR, UNBOUNDED, nullable, role)
     if sqltype.element is not None:
@@ -110,14 +110,6 @@ def _length(section: Section, sqltype: SqlType, domain: Domain) -> int | None:
     return length
 
 
-def _role(section: Section) -> str:
-    role = section.text("role")
-    if role is None or role in ROLES:
-        return role or ""
-    section.wrong(f"role {shown(role)} is unknown", suggestion(role, list(ROLES)))
-    return ""
-
-
 def _domain(section: Section, sqltype: SqlType) -> Domain:
     """Domain that `bounds`, `domain` or the type itself says of the values."""
     if sqltype.is_boolean:
@@ -129,6 +121,10 @@ def _domain(section: Section, sqltype: SqlType) -> Domain:
         return UNBOUNDED
     if "bounds" in section:
         return _bounds(section, sqltype) or UNBOUNDED
+    if sqltype.is_float and "domain" in section:
+        what = f"domain makes no sense for {sqltype}, which is never compared exactly"
+        section.wrong(what, "write bounds = [0, 100]")
+        return UNBOUNDED
     return _listed(section, sqltype) or UNBOUNDED
 
 
@@ -185,11 +181,6 @@ def _listed(section: Section, sqltype: SqlType) -> Categories | None:
     value = section.values.get("domain")
     if value is None or isinstance(value, dict):
         return None
-    if sqltype.is_float:
-        section.wrong(
-            f"domain makes no sense for {sqltype}, which is never compared exactly", "write bounds = [0, 100]"
-        )
-        return None
     if not isinstance(value, list) or not 1 <= len(value) <= MOST_CATEGORIES:
         section.misfit("domain", f"a list of 1 to {MOST_CATEGORIES} values, or {{ from = ... }}")
         return None
@@ -225,12 +216,7 @@ def _holds(sqltype: SqlType, value: Fraction) -> bool:
 
 def _domain_from(section: Section, sqltype: SqlType) -> tuple[str, str] | None:
     """`domain = { from = "table.column" }`; whether that table is public is seen later."""
-    if sqltype.is_boolean or not isinstance(section.values.get("domain"), dict):
-        return None
-    if sqltype.is_float:
-        section.wrong(
-            f"domain makes no sense for {sqltype}, which is never compared exactly", "write bounds = [0, 100]"
-        )
+    if sqltype.is_boolean or sqltype.is_float or not isinstance(section.values.get("domain"), dict):
         return None
     inner = section.inner("domain", FROM, f"{section.place}, domain")
     if inner is None:

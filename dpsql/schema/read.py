@@ -84,9 +84,7 @@ def _guard(top: Section) -> Guard:
     section = top.inner("guard", GUARD, "[guard]")
     if section is None:
         return Guard()
-    mode = section.text("mode") or Guard().mode
-    if mode not in GUARD_MODES:
-        section.wrong(f"mode {shown(mode)} is unknown", suggestion(mode, list(GUARD_MODES)))
+    mode = section.one_of("mode", GUARD_MODES) or Guard().mode
     return Guard(mode, section.count("k") or Guard().k, section.positive("readable") or Guard().readable)
 
 

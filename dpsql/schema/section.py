@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import cast
 
-from dpsql.schema.mistakes import Mistakes, nearest, printable, shown
+from dpsql.schema.mistakes import Mistakes, nearest, printable, shown, suggestion
 from dpsql.schema.write import name
 
 MOST_DIGITS = 400  # more than DOUBLE has; keeps 1e999999999 from becoming an integer of a billion digits
@@ -90,58 +90,53 @@ class Section:
 
     def count(self, key: str) -> int | None:
         """A whole number, 1 or more."""
-        value = self.values.get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 1 and number(value) is not None:
-            return value
-        if key in self.values:
-            self.misfit(key, "a whole number, 1 or more")
-        return None
+        whole = not isinstance(self.values.get(key), Decimal)
+        found = self._number(key, "a whole number, 1 or more", lambda n: whole and n >= 1)
+        return None if found is None else int(found)
 
     def positive(self, key: str) -> Fraction | None:
         """An exact number above zero."""
-        found = number(self.values.get(key))
-        if found is not None and found > 0:
-            return found
-        if key in self.values:
-            self.misfit(key, "a finite number above 0")
-        return None
+        return self._number(key, "a finite number above 0", lambda n: n > 0)
 
     def probability(self, key: str) -> Fraction | None:
         """An exact number above zero and below one."""
-        found = number(self.values.get(key))
-        if found is not None and 0 < found < 1:
-            return found
-        if key in self.values:
-            self.misfit(key, "a number above 0 and below 1")
-        return None
+        return self._number(key, "a number above 0 and below 1", lambda n: 0 < n < 1)
 
     def share(self, key: str) -> Fraction | None:
         """An exact number from zero to below one."""
+        return self._number(key, "a number from 0 to below 1", lambda n: 0 <= n < 1)
+
+    def _number(self, key: str, needs: str, fits: Callable[[Fraction], bool]) -> Fraction | None:
         found = number(self.values.get(key))
-        if found is not None and 0 <= found < 1:
+        if found is not None and fits(found):
             return found
         if key in self.values:
-            self.misfit(key, "a number from 0 to below 1")
+            self.misfit(key, needs)
+        return None
+
+    def one_of(self, key: str, words: Sequence[str]) -> str | None:
+        """One of some words."""
+        found = self.text(key)
+        if found is None or found in words:
+            return found
+        self.wrong(f"{key} {shown(found)} is unknown", suggestion(found, list(words)))
         return None
 
     def names(self, key: str) -> tuple[str, ...]:
         """A list of different names; () where it is absent."""
-        value = self.values.get(key, [])
-        if isinstance(value, list) and all(isinstance(v, str) and v for v in value):
-            names = tuple(cast(list[str], value))
-            if len({n.lower() for n in names}) == len(names) and (names or key not in self.values):
-                return names
-        self.misfit(key, "a list of different column names")
-        return ()
+        return self._list(key, "a list of different column names", str.lower)
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of different texts; () where it is absent."""
+        return self._list(key, "a list of different texts", str)
+
+    def _list(self, key: str, needs: str, folded: Callable[[str], str]) -> tuple[str, ...]:
         value = self.values.get(key, [])
         if isinstance(value, list) and all(isinstance(v, str) and v.strip() for v in value):
-            texts = tuple(cast(list[str], value))
-            if len(set(texts)) == len(texts) and (texts or key not in self.values):
-                return texts
-        self.misfit(key, "a list of different texts")
+            found = tuple(cast(list[str], value))
+            if len(set(map(folded, found))) == len(found) and (found or key not in self.values):
+                return found
+        self.misfit(key, needs)
         return ()
 
     def inner(self, key: str, examples: Mapping[str, str], place: str) -> Section | None:

@@ -19,88 +19,54 @@ ROWS = "synthetic"
 IS_SYNTHETIC = "synthetic: these rows are nobody's, and how three and more columns go together is not kept"
 """Note of what is made of such rows."""
 
-TABLES: dict[str, tuple[tuple[str, SqlType], ...]] = {
+_Columns = tuple[tuple[str, SqlType], ...]
+
+
+def _of(sqltype: SqlType, *names: str) -> _Columns:
+    """_Columns of one type."""
+    return tuple((name, sqltype) for name in names)
+
+
+_PRICE = _of(DOUBLE, "epsilon", "delta", "rho")
+_SPENT = _of(DOUBLE, "epsilon", "delta", "spent_epsilon", "spent_delta", "spent_rho")
+_MADE = (("made", TIMESTAMP), ("current", BOOLEAN))
+TABLES: dict[str, _Columns] = {
     "budget": (
-        ("holder", VARCHAR),
-        ("accounting", VARCHAR),
-        ("window", VARCHAR),
-        ("epsilon", DOUBLE),
-        ("delta", DOUBLE),
-        ("spent_epsilon", DOUBLE),
-        ("spent_delta", DOUBLE),
-        ("spent_rho", DOUBLE),
-        ("remaining_epsilon", DOUBLE),
-        ("remaining_delta", DOUBLE),
-        ("statements_left", BIGINT),
-        ("refreshes_left", BIGINT),
+        *_of(VARCHAR, "holder", "accounting", "window"),
+        *_SPENT,
+        *_of(DOUBLE, "remaining_epsilon", "remaining_delta"),
+        *_of(BIGINT, "statements_left", "refreshes_left"),
     ),
     "ledger": (
         ("id", BIGINT),
         ("time", TIMESTAMP),
-        ("analyst", VARCHAR),
-        ("role", VARCHAR),
-        ("epsilon", DOUBLE),
-        ("delta", DOUBLE),
-        ("rho", DOUBLE),
+        *_of(VARCHAR, "analyst", "role"),
+        *_PRICE,
         ("releases", BIGINT),
-        ("statement", VARCHAR),
-        ("version", VARCHAR),
+        *_of(VARCHAR, "statement", "version"),
     ),
-    "analysts": (
-        ("analyst", VARCHAR),
-        ("role", VARCHAR),
-        ("epsilon", DOUBLE),
-        ("delta", DOUBLE),
-        ("spent_epsilon", DOUBLE),
-        ("spent_delta", DOUBLE),
-        ("spent_rho", DOUBLE),
-        ("charges", BIGINT),
-        ("remaining_epsilon", DOUBLE),
-    ),
-    "guard": (("id", BIGINT), ("people", BIGINT), ("about", VARCHAR), ("statement", VARCHAR)),
-    "versions": (("table_name", VARCHAR), ("version", VARCHAR), ("approved", TIMESTAMP), ("period", VARCHAR)),
+    "analysts": (*_of(VARCHAR, "analyst", "role"), *_SPENT, ("charges", BIGINT), ("remaining_epsilon", DOUBLE)),
+    "guard": (*_of(BIGINT, "id", "people"), *_of(VARCHAR, "about", "statement")),
+    "versions": (*_of(VARCHAR, "table_name", "version"), ("approved", TIMESTAMP), ("period", VARCHAR)),
     CUBES: (
-        ("name", VARCHAR),
-        ("keys", VARCHAR),
-        ("numbers", VARCHAR),
-        ("ways", BIGINT),
-        ("cells", BIGINT),
-        ("epsilon", DOUBLE),
-        ("delta", DOUBLE),
-        ("rho", DOUBLE),
+        *_of(VARCHAR, "name", "keys", "numbers"),
+        *_of(BIGINT, "ways", "cells"),
+        *_PRICE,
         ("error", DOUBLE),
-        ("made", TIMESTAMP),
-        ("current", BOOLEAN),
+        *_MADE,
     ),
-    MODELS: (
-        ("name", VARCHAR),
-        ("type", VARCHAR),
-        ("label", VARCHAR),
-        ("features", VARCHAR),
-        ("epsilon", DOUBLE),
-        ("delta", DOUBLE),
-        ("rho", DOUBLE),
-        ("made", TIMESTAMP),
-        ("current", BOOLEAN),
-    ),
+    MODELS: (*_of(VARCHAR, "name", "type", "label", "features"), *_PRICE, *_MADE),
     RANDOMIZED: (
-        ("name", VARCHAR),
-        ("column_name", VARCHAR),
-        ("list_size", BIGINT),
-        ("reports", BIGINT),
+        *_of(VARCHAR, "name", "column_name"),
+        *_of(BIGINT, "list_size", "reports"),
         ("epsilon", DOUBLE),
-        ("made", TIMESTAMP),
-        ("current", BOOLEAN),
+        *_MADE,
     ),
     SYNTHETIC: (
-        ("name", VARCHAR),
-        ("cube", VARCHAR),
-        ("columns", VARCHAR),
+        *_of(VARCHAR, "name", "cube", "columns"),
         ("rows", BIGINT),
-        ("noise", DOUBLE),
-        ("fit", DOUBLE),
-        ("made", TIMESTAMP),
-        ("current", BOOLEAN),
+        *_of(DOUBLE, "noise", "fit"),
+        *_MADE,
     ),
 }
 """Their columns. All may be NULL."""

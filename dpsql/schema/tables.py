@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from dpsql.core.domains import UNBOUNDED
 from dpsql.core.sqltypes import VARCHAR, SqlType
 from dpsql.schema.columns import COLUMN, column_name, declared_type, read_column
-from dpsql.schema.mistakes import printable, shown, suggestion
+from dpsql.schema.mistakes import printable, shown
 from dpsql.schema.model import Column, Dependence, Reference, Table
 from dpsql.schema.periods import EVERY, Period
 from dpsql.schema.section import Section
@@ -159,13 +159,10 @@ def _determines(section: Section) -> tuple[Dependence, ...]:
 
 def _period(section: Section) -> Period | None:
     """The column by which rows come, and how long a period is; one is nothing without the other."""
-    column, every = section.text("period"), section.text("every")
+    column, every = section.text("period"), section.one_of("every", EVERY)
     for here, other in (("period", "every"), ("every", "period")):
         if here in section and other not in section:
             section.wrong(f"{here} is declared without {other}", f"write {other} = {PERIODS[other]}")
-    if every is not None and every not in EVERY:
-        section.wrong(f"every {shown(every)} is unknown", suggestion(every, list(EVERY)))
-        return None
     return Period(column, every) if column is not None and every is not None else None
 
 

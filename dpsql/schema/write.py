@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 
@@ -12,20 +13,7 @@ from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.errors import error
 from dpsql.core.loss import EpsilonDelta
 from dpsql.core.sqltypes import SqlType
-from dpsql.schema.model import (
-    MECHANISM,
-    Analyst,
-    Column,
-    Guard,
-    Privacy,
-    Reference,
-    Reservation,
-    Role,
-    Schema,
-    StatementLimits,
-    Table,
-)
-from dpsql.schema.purchases import Purchases
+from dpsql.schema.model import MECHANISM, Column, Guard, Privacy, Reference, Schema, StatementLimits, Table
 from dpsql.schema.roles import default_role
 from dpsql.schema.sizes import written
 
@@ -43,15 +31,28 @@ def write(schema: Schema) -> str:
 
     Raises SchemaError (DPSQL-801) where a number has no exact decimal: the file could not say it.
     """
+    guard, limits, buys = schema.guard, _limits(schema.limits), schema.refresh
+    readable = _unusual(guard.readable, Guard().readable)
     parts = [
-        _dataset(schema),
-        _privacy(schema.privacy),
-        _guard(schema),
-        *_limits(schema.limits),
-        *_purchases(schema.refresh),
+        _section("dataset", {"name": schema.name, "source": schema.source, "ledger": schema.ledger}),
+        _section("privacy", _privacy(schema.privacy)),
+        _section("guard", {"mode": guard.mode, "k": guard.k, "readable": readable}),
     ]
-    parts += map(_role, schema.roles)
-    parts += [*_analysts(schema.analysts), *map(_reservation, schema.reservations)]
+    if any(value is not None for value in limits.values()):
+        parts.append(_section("limits", limits))
+    if buys is not None:
+        parts.append(_section("refresh", {"epsilon": buys.epsilon, "statements": buys.statements}))
+    for role in schema.roles:
+        parts.append(_section(f"roles.{name(role.name)}", {"epsilon": role.epsilon, "delta": role.delta}))
+    if schema.analysts == ():
+        parts.append("[analysts]")
+    for one in schema.analysts or ():
+        caps = {"role": one.role, "dashboard": one.dashboard, "epsilon": one.epsilon, "delta": one.delta}
+        parts.append(_section(f"analysts.{name(one.name)}", caps))
+    for held in schema.reservations:
+        price = {"epsilon": held.epsilon, "delta": held.delta or None}
+        kept = {"analyst": held.analyst, "refreshes": held.refreshes, **price}
+        parts.append(_section(f"reservations.{name(held.name)}", kept))
     parts += [_table(schema, t) for t in schema.tables]
     return "\n\n".join(parts) + "\n"
 
@@ -137,184 +138,122 @@ def microseconds(value: datetime | time) -> int:
     return (value - EPOCH) // timedelta(microseconds=1)
 
 
-def _list(items: Iterable[str]) -> str:
-    return f"[{', '.join(items)}]"
+def _toml(value: object) -> str:
+    """A value that has one notation whatever it is of."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return quoted(value)
+        case Fraction():
+            return exact(value)
+        case EpsilonDelta():
+            return _inline({"epsilon": value.epsilon, "delta": value.delta})
+        case dict():
+            return _inline(value)
+        case tuple() | list():
+            return f"[{', '.join(map(_toml, value))}]"
+        case _:
+            return str(value)
 
 
-def _inline(pairs: Iterable[tuple[str, str]]) -> str:
-    return "{ " + ", ".join(f"{key} = {value}" for key, value in pairs) + " }"
+class _Written(str):
+    """Text of a value that needs no other."""
+
+    __slots__ = ()
 
 
-def _lines(header: str, pairs: Iterable[tuple[str, str]]) -> str:
-    return "\n".join([header, *(f"{key} = {value}" for key, value in pairs)])
+def _inline(pairs: Mapping[str, object]) -> str:
+    return "{ " + ", ".join(_pairs(pairs)) + " }"
 
 
-def _loss(loss: EpsilonDelta) -> str:
-    return _inline([("epsilon", exact(loss.epsilon)), ("delta", exact(loss.delta))])
+def _section(header: str, pairs: Mapping[str, object]) -> str:
+    return "\n".join([f"[{header}]", *_pairs(pairs)])
 
 
-def _dataset(schema: Schema) -> str:
-    pairs = [("name", quoted(schema.name)), ("source", quoted(schema.source))]
-    if schema.ledger is not None:
-        pairs.append(("ledger", quoted(schema.ledger)))
-    return _lines("[dataset]", pairs)
+def _pairs(pairs: Mapping[str, object]) -> Iterator[str]:
+    """Keys with values; what is None is not written."""
+    for key, value in pairs.items():
+        if value is not None:
+            yield f"{name(key)} = {value if isinstance(value, _Written) else _toml(value)}"
 
 
-def _privacy(privacy: Privacy) -> str:
-    pairs = [
-        ("unit", quoted(privacy.unit)),
-        ("epsilon", exact(privacy.budget.epsilon)),
-        ("delta", exact(privacy.budget.delta)),
-    ]
-    if privacy.units is not None:
-        pairs.append(("units", str(privacy.units)))
-    pairs += [("query", _loss(privacy.query)), ("caps", _caps_of(privacy)), ("max_cells", str(privacy.max_cells))]
-    return _lines("[privacy]", pairs + _choices(privacy))
+def _unusual(value: object, usual: object) -> object | None:
+    """A choice of the owner's other than the default."""
+    return None if value == usual else value
 
 
-def _caps_of(privacy: Privacy) -> str:
-    """The most that one statement may spend and, where the owner wrote it, that one cube may."""
-    written = _loss(privacy.caps)
-    return written if privacy.cube is None else f"{written.removesuffix(' }')}, cube = {_loss(privacy.cube)} }}"
+def _privacy(privacy: Privacy) -> dict[str, object]:
+    caps = {"epsilon": privacy.caps.epsilon, "delta": privacy.caps.delta, "cube": privacy.cube}
+    return {
+        "unit": privacy.unit,
+        "epsilon": privacy.budget.epsilon,
+        "delta": privacy.budget.delta,
+        "units": privacy.units,
+        "query": privacy.query,
+        "caps": caps,
+        "max_cells": privacy.max_cells,
+        "mechanism": _unusual(privacy.mechanism, MECHANISM),
+        "household": privacy.household,
+        "accounting": _unusual(privacy.accounting, accountings()[0]),
+        "window": privacy.window,
+        "partition": None if privacy.partition is None else ".".join(privacy.partition),
+        "least": privacy.least,
+        "shared_answers": _unusual(privacy.shared_answers, True),
+        "buy_again": _unusual(privacy.buy_again, False),
+        "reserve": privacy.reserve,
+    }
 
 
-def _choices(privacy: Privacy) -> list[tuple[str, str]]:
-    """Choices of the owner other than the default."""
-    pairs = []
-    if privacy.mechanism != MECHANISM:
-        pairs.append(("mechanism", quoted(privacy.mechanism)))
-    if privacy.household is not None:
-        pairs.append(("household", str(privacy.household)))
-    if privacy.accounting != accountings()[0]:
-        pairs.append(("accounting", quoted(privacy.accounting)))
-    if privacy.window is not None:
-        pairs.append(("window", quoted(privacy.window)))
-    if privacy.partition is not None:
-        pairs.append(("partition", quoted(".".join(privacy.partition))))
-    if privacy.least is not None:
-        pairs.append(("least", exact(privacy.least)))
-    if not privacy.shared_answers:
-        pairs.append(("shared_answers", "false"))
-    if privacy.buy_again:
-        pairs.append(("buy_again", "true"))
-    if privacy.reserve is not None:
-        pairs.append(("reserve", exact(privacy.reserve)))
-    return pairs
-
-
-def _guard(schema: Schema) -> str:
-    pairs = [("mode", quoted(schema.guard.mode)), ("k", str(schema.guard.k))]
-    if schema.guard.readable != Guard().readable:
-        pairs.append(("readable", exact(schema.guard.readable)))
-    return _lines("[guard]", pairs)
-
-
-def _limits(limits: StatementLimits) -> list[str]:
+def _limits(limits: StatementLimits) -> dict[str, object]:
     """Limits that the owner chose other than the defaults."""
     own = StatementLimits()
-    pairs = []
-    if limits.seconds != own.seconds:
-        pairs.append(("seconds", exact(limits.seconds)))
-    if limits.memory != own.memory:
-        pairs.append(("memory", quoted(written(limits.memory))))
-    if limits.rows != own.rows:
-        pairs.append(("rows", str(limits.rows)))
-    if limits.plan_seconds != own.plan_seconds:
-        pairs.append(("plan_seconds", exact(limits.plan_seconds)))
-    return [_lines("[limits]", pairs)] if pairs else []
-
-
-def _purchases(refresh: Purchases | None) -> list[str]:
-    if refresh is None:
-        return []
-    statements = ", ".join(map(quoted, refresh.statements))
-    return [_lines("[refresh]", [("epsilon", exact(refresh.epsilon)), ("statements", f"[{statements}]")])]
-
-
-def _analysts(analysts: tuple[Analyst, ...] | None) -> list[str]:
-    """One part an analyst; the bare header where the list is declared and empty."""
-    if analysts is None:
-        return []
-    return [_analyst(a) for a in analysts] or ["[analysts]"]
-
-
-def _analyst(analyst: Analyst) -> str:
-    role = [] if analyst.role is None else [("role", quoted(analyst.role))]
-    dashboard = [] if analyst.dashboard is None else [("dashboard", exact(analyst.dashboard))]
-    return _lines(f"[analysts.{name(analyst.name)}]", role + dashboard + _caps(analyst.epsilon, analyst.delta))
-
-
-def _role(role: Role) -> str:
-    return _lines(f"[roles.{name(role.name)}]", _caps(role.epsilon, role.delta))
-
-
-def _reservation(reservation: Reservation) -> str:
-    pairs = [("analyst", quoted(reservation.analyst)), ("refreshes", str(reservation.refreshes))]
-    return _lines(
-        f"[reservations.{name(reservation.name)}]", pairs + _caps(reservation.epsilon, reservation.delta or None)
-    )
-
-
-def _caps(epsilon: Fraction | None, delta: Fraction | None) -> list[tuple[str, str]]:
-    return [(key, exact(cap)) for key, cap in (("epsilon", epsilon), ("delta", delta)) if cap is not None]
+    found = {one.name: _unusual(getattr(limits, one.name), getattr(own, one.name)) for one in fields(limits)}
+    return {**found, "memory": None if found["memory"] is None else written(limits.memory)}
 
 
 def _table(schema: Schema, table: Table) -> str:
-    head = _lines(f"[tables.{name(table.name)}]", _head(table))
-    if table.public:
-        return head
-    columns = [(name(c.name), _column(schema, table, c)) for c in table.columns]
-    return head + "\n" + _lines(f"[tables.{name(table.name)}.columns]", columns)
+    here = f"tables.{name(table.name)}"
+    head = _section(here, _head(table))
+    columns = {c.name: _Written(_inline(_column(schema, table, c))) for c in table.columns}
+    return head if table.public else f"{head}\n{_section(f'{here}.columns', columns)}"
 
 
-def _head(table: Table) -> list[tuple[str, str]]:
-    pairs = [("public", "true")] if table.public else []
-    pairs.append(("source", quoted(table.source)))
-    if table.key:
-        pairs.append(("key", _list(map(quoted, table.key))))
-    if table.references:
-        pairs.append(("references", _inline((name(r.name), _target(r)) for r in table.references)))
-    if table.multiplicity:
-        pairs.append(("multiplicity", _inline((name(column), str(rows)) for column, rows in table.multiplicity)))
-    if table.determines:
-        pairs.append(
-            (
-                "determines",
-                _inline((name(", ".join(d.columns)), _list(map(quoted, d.determined))) for d in table.determines),
-            )
-        )
-    if table.period is not None:
-        pairs += [("period", quoted(table.period.column)), ("every", quoted(table.period.every))]
-    if table.unit_path is not None:
-        pairs.append(("unit_path", _list(map(quoted, table.unit_path))))
-    limits = {
+def _head(table: Table) -> dict[str, object]:
+    period = table.period
+    return {
+        "public": table.public or None,
+        "source": table.source,
+        "key": table.key or None,
+        "references": {r.name: _target(r) for r in table.references} or None,
+        "multiplicity": dict(table.multiplicity) or None,
+        "determines": {", ".join(d.columns): d.determined for d in table.determines} or None,
+        "period": period.column if period is not None else None,
+        "every": period.every if period is not None else None,
+        "unit_path": table.unit_path,
         "max_rows_per_unit": table.max_rows_per_unit,
         "max_groups_per_unit": table.max_groups_per_unit,
         "population": table.population,
     }
-    return pairs + [(key, str(limit)) for key, limit in limits.items() if limit is not None]
 
 
-def _target(reference: Reference) -> str:
-    named = [quoted(f"{reference.table}.{target}") for target in reference.targets]
-    return named[0] if len(named) == 1 else _list(named)
+def _target(reference: Reference) -> object:
+    named = [f"{reference.table}.{target}" for target in reference.targets]
+    return named[0] if len(named) == 1 else named
 
 
-def _column(schema: Schema, table: Table, column: Column) -> str:
-    pairs = [("type", quoted(str(column.sqltype))), *_domain(column.element or column)]
-    if column.length is not None:
-        pairs.append(("length", str(column.length)))
-    if column.step is not None:
-        pairs.append(("step", exact(column.step)))
-    if column.unit_bounds is not None:
-        pairs.append(("unit_bounds", _list([exact(column.unit_bounds.lower), exact(column.unit_bounds.upper)])))
-    if column.nullable:
-        pairs.append(("nullable", "true"))
-    if column.role != default_role(schema, table, column):
-        pairs.append(("role", quoted(column.role)))
-    if column.usual:
-        pairs.append(("usual", _inline((name(_key(v, column.sqltype)), exact(share)) for v, share in column.usual)))
-    return _inline(pairs)
+def _column(schema: Schema, table: Table, column: Column) -> dict[str, object]:
+    bounds = column.unit_bounds
+    return {
+        "type": str(column.sqltype),
+        **_domain(column.element or column),
+        "length": column.length,
+        "step": column.step,
+        "unit_bounds": None if bounds is None else [bounds.lower, bounds.upper],
+        "nullable": column.nullable or None,
+        "role": _unusual(column.role, default_role(schema, table, column)),
+        "usual": {_key(value, column.sqltype): share for value, share in column.usual} or None,
+    }
 
 
 def _key(value: Value | None, sqltype: SqlType) -> str:
@@ -326,17 +265,17 @@ def _key(value: Value | None, sqltype: SqlType) -> str:
     return value if isinstance(value, str) else _value(value, sqltype)
 
 
-def _domain(column: Column) -> list[tuple[str, str]]:
+def _domain(column: Column) -> dict[str, object]:
     """The `bounds` or `domain` of a column; a boolean needs neither."""
     if column.domain_from is not None:
-        return [("domain", _inline([("from", quoted(".".join(column.domain_from)))]))]
+        return {"domain": {"from": ".".join(column.domain_from)}}
     if column.sqltype.is_boolean:
-        return []
+        return {}
     match column.domain:
         case Interval(lower=lower, upper=upper):
             end = quoted("today") if column.until_today else _value(upper, column.sqltype)
-            return [("bounds", _list([_value(lower, column.sqltype), end]))]
+            return {"bounds": _Written(f"[{_value(lower, column.sqltype)}, {end}]")}
         case Categories(values=values):
-            return [("domain", _list(_value(v, column.sqltype) for v in values))]
+            return {"domain": _Written(f"[{', '.join(_value(v, column.sqltype) for v in values)}]")}
         case _:
-            return []
+            return {}
