@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
@@ -77,42 +78,34 @@ def extreme(function: str, scalars: list[Scalar]) -> Scalar:
 
 def lowest(scalar: Scalar) -> Fraction | None:
     """A lower bound of the declared values, or None. NULL operands are skipped by the engine, so only sure ones raise a bound."""
-    if scalar.function == "greatest":
-        sure = _largest([lowest(a) for a in scalar.args if not a.nullable])
-        return sure if sure is not None else _smallest([lowest(a) for a in scalar.args])
-    if scalar.function == "least":
-        return _smallest([lowest(a) for a in scalar.args])
-    if scalar.function == "convert" and scalar.sqltype.is_number:
-        return lowest(scalar.args[0])
-    bounds = finite_hull(scalar) if not scalar.sqltype.is_counted else domains.hull(scalar.domain)
-    return bounds.lower if bounds is not None else None
+    return _end(scalar, "greatest", "least", max, min)
 
 
 def highest(scalar: Scalar) -> Fraction | None:
     """An upper bound of the declared values, or None."""
-    if scalar.function == "least":
-        sure = [b for b in (highest(a) for a in scalar.args if not a.nullable) if b is not None]
-        if sure:
-            return min(sure)
-        found = [highest(a) for a in scalar.args]
-        return max(b for b in found if b is not None) if all(b is not None for b in found) else None
-    if scalar.function == "greatest":
-        found = [highest(a) for a in scalar.args]
-        return max(b for b in found if b is not None) if all(b is not None for b in found) else None
+    return _end(scalar, "least", "greatest", min, max)
+
+
+_Pick = Callable[[list[Fraction]], Fraction]
+
+
+def _end(scalar: Scalar, narrows: str, widens: str, narrow: _Pick, wide: _Pick) -> Fraction | None:
+    """A bound on one side.
+
+    narrows  the function that takes the narrowest of its operands' bounds there, and
+    narrow   which of some that is
+    """
+    if scalar.function in (narrows, widens):
+        found = [(_end(arg, narrows, widens, narrow, wide), arg.nullable) for arg in scalar.args]
+        known = [bound for bound, _ in found if bound is not None]
+        sure = [bound for bound, nullable in found if bound is not None and not nullable]
+        if sure and scalar.function == narrows:
+            return narrow(sure)
+        return wide(known) if len(known) == len(found) else None
     if scalar.function == "convert" and scalar.sqltype.is_number:
-        return highest(scalar.args[0])
+        return _end(scalar.args[0], narrows, widens, narrow, wide)
     bounds = finite_hull(scalar) if not scalar.sqltype.is_counted else domains.hull(scalar.domain)
-    return bounds.upper if bounds is not None else None
-
-
-def _largest(bounds: list[Fraction | None]) -> Fraction | None:
-    known = [b for b in bounds if b is not None]
-    return max(known) if known else None
-
-
-def _smallest(bounds: list[Fraction | None]) -> Fraction | None:
-    known = [b for b in bounds if b is not None]
-    return min(known) if known and len(known) == len(bounds) else None
+    return None if bounds is None else wide([bounds.lower, bounds.upper])
 
 
 def is_chosen(scalar: Scalar) -> bool:

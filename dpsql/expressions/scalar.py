@@ -10,7 +10,7 @@ limits  what the value can be whatever the data holds, from its type and from co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -258,6 +258,25 @@ def column(
         step=step,
         length=length,
     )
+
+
+def called(
+    function: str,
+    args: Sequence[Scalar],
+    sqltype: SqlType,
+    domain: Domain = UNBOUNDED,
+    limits: Interval | None = None,
+    *,
+    nullable: bool | None = None,
+    length: int | None = None,
+) -> Scalar:
+    """A call of the engine's function of a name.
+
+    nullable  None: where an argument is
+    """
+    tree = Call(function, tuple(a.tree for a in args))
+    null = any(a.nullable for a in args) if nullable is None else nullable
+    return Scalar(function, tuple(args), tree, sqltype, domain, limits, null, sqltype.is_integer, length=length)
 
 
 def bounded(value: Scalar, rows: Interval | None, total: Interval | None) -> Scalar:

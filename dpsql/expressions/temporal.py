@@ -26,7 +26,7 @@ from dpsql.sql.nodes import Bare, Between, Binary, Call, Case, Cast, Literal, No
 
 DAY = 86_400_000_000
 _FIRST, _LAST = "0001-01-02", "9999-12-30"
-_RANGES = {
+RANGES = {
     "month": (1, 12),
     "day": (1, 31),
     "quarter": (1, 4),
@@ -135,29 +135,29 @@ def extract(part: str, scalar: Scalar) -> Scalar:
         limits = interval(*_OF_YEARS[part](1, 9999))
         ends = [moment(scalar, b).year for b in (bounds.lower, bounds.upper)] if bounds else [1, 9999]
         domain = domains.integers(interval(*_OF_YEARS[part](ends[0], ends[1]))) or limits
-    elif part in _RANGES:
-        limits = interval(*_RANGES[part])
+    elif part in RANGES:
+        limits = interval(*RANGES[part])
         domain = domains.integers(limits) or limits
     else:
         raise error(
-            102, f"EXTRACT({part[:20]} ...) is not supported", hint="use " + ", ".join(["year", *_RANGES, *_OF_YEARS])
+            102, f"EXTRACT({part[:20]} ...) is not supported", hint="use " + ", ".join(["year", *RANGES, *_OF_YEARS])
         )
     tree = guarded(scalar, Call("date_part", (Literal(part, VARCHAR), scalar.tree)))
     return Scalar("extract", (scalar,), tree, BIGINT, domain, limits, scalar.nullable or bounds is None, integral=True)
 
 
-_OF_DAY = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000, "microsecond": 1}
+OF_DAY = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000, "microsecond": 1}
 
 
 def _of_time(part: str, scalar: Scalar) -> Scalar:
     """A part of a time of day, which each has: the hour of its last, 24:00:00, is 24."""
-    if part not in _OF_DAY:
-        raise error(102, f"a time of day has no {part[:20]}", hint="use " + ", ".join(_OF_DAY))
-    limits = interval(0, 24) if part == "hour" else interval(*_RANGES[part])
+    if part not in OF_DAY:
+        raise error(102, f"a time of day has no {part[:20]}", hint="use " + ", ".join(OF_DAY))
+    limits = interval(0, 24) if part == "hour" else interval(*RANGES[part])
     bounds = domains.hull(scalar.domain)
     domain: Domain = domains.integers(limits) or limits
     if part == "hour" and bounds is not None:
-        hours = (Fraction(math.floor(end / _OF_DAY[part])) for end in (bounds.lower, bounds.upper))
+        hours = (Fraction(math.floor(end / OF_DAY[part])) for end in (bounds.lower, bounds.upper))
         domain = domains.integers(Interval(*hours)) or domain
     tree = Call("date_part", (Literal(part, VARCHAR), scalar.tree))
     return Scalar("extract", (scalar,), tree, BIGINT, domain, limits, scalar.nullable, integral=True)

@@ -22,16 +22,10 @@ from dpsql.sql.nodes import Bare, Between, Call, Case, Cast, Chain, Is, Literal,
 YEARS = {DATE: interval(-719_162, 2_932_896), TIMESTAMP: interval(-719_162 * DAY, 2_932_897 * DAY - 1)}
 """The years 1 to 9999, in which every function of the calendar has a value."""
 _PARTS = {
-    "year": (-10, 10_010), "month": (1, 12), "day": (1, 31), "quarter": (1, 4), "week": (1, 53), "dayofweek": (0, 6),
-    "isodow": (1, 7), "dayofyear": (1, 366), "hour": (0, 23), "minute": (0, 59), "second": (0, 59),
-    "millisecond": (0, 59_999), "microsecond": (0, 59_999_999),
-    "decade": (-1, 1_001), "century": (-1, 101), "isoyear": (-10, 10_010), "yearweek": (-1_100, 1_001_100),
+    **temporal.RANGES, "year": (-10, 10_010), "decade": (-1, 1_001), "century": (-1, 101), "isoyear": (-10, 10_010),
+    "yearweek": (-1_100, 1_001_100),
 }  # fmt: skip
-_OF_DAY = ("hour", "minute", "second", "millisecond", "microsecond")
-_UNITS = {
-    "to_months": 31 * DAY, "to_weeks": 7 * DAY, "to_days": DAY, "to_hours": DAY // 24, "to_minutes": DAY // 1440,
-    "to_seconds": DAY // 86_400, "to_microseconds": 1,
-}  # fmt: skip
+_UNITS = {"to_months": 31 * DAY, **{f"to_{unit}s": size for unit, size in temporal.FIXED_UNITS.items()}}
 _FARTHEST = interval(-30_000 * 366 * DAY, 30_000 * 366 * DAY)
 """[microseconds] Far inside what TIMESTAMP holds."""
 # --- scalars ----------------------------------------------------------------------------------------------------------
@@ -144,12 +138,8 @@ def _date_part(args: Sequence[Known]) -> Ruled | None:
     if len(args) != 2 or args[0].word not in _PARTS or not args[1].sqltype.is_counted:
         return None
     if args[1].sqltype == TIME:
-        part = args[0].word
-        return (
-            always(Known(BIGINT, interval(0, 24 if part == "hour" else _PARTS[part][1]), args[1].null))
-            if part in _OF_DAY
-            else None
-        )
+        most = 24 if args[0].word == "hour" else _PARTS[args[0].word][1]
+        return always(Known(BIGINT, interval(0, most), args[1].null)) if args[0].word in temporal.OF_DAY else None
     return decided(Known(BIGINT, interval(*_PARTS[args[0].word]), args[1].null), in_calendar(args[1]))
 
 
@@ -243,23 +233,8 @@ def _part(name: str, *names: str) -> Function:
 FUNCTIONS = (
     Function(("date_part", "datepart"), "DATE_PART('month', d)", "BIGINT, as EXTRACT(month FROM d)",
         ("word", "value"), part, {"date_part": _date_part}),
-    *(
-        _part(name)
-        for name in (
-            "year",
-            "quarter",
-            "month",
-            "hour",
-            "minute",
-            "second",
-            "decade",
-            "century",
-            "isoyear",
-            "yearweek",
-            "millisecond",
-            "microsecond",
-        )
-    ),
+    *map(_part, ("year", "quarter", "month", "hour", "minute", "second", "decade", "century", "isoyear", "yearweek",
+        "millisecond", "microsecond")),
     _part("day", "dayofmonth"),
     _part("dayofweek", "dow", "weekday"),
     _part("isodow"),

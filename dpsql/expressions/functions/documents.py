@@ -12,7 +12,7 @@ from dpsql.expressions.functions.record import Constants, Function, as_text, is_
 from dpsql.expressions.known import Known, Ruled, nothing
 from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import BOTH
-from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.scalar import Scalar, called
 from dpsql.sql.nodes import Call, Case
 
 _GROWTH = 5
@@ -54,8 +54,7 @@ def extract(text: Scalar, at: Scalar) -> Scalar:
 
 def _valid(text: Scalar) -> Scalar:
     """JSON_VALID(text)"""
-    text = as_text(text, "json_valid")
-    return Scalar("json_valid", (text,), Call("json_valid", (text.tree,)), BOOLEAN, BOTH, None, text.nullable)
+    return called("json_valid", [as_text(text, "json_valid")], BOOLEAN, BOTH)
 
 
 def _extracted(args: Sequence[Known]) -> Ruled | None:

@@ -15,24 +15,21 @@ from dpsql.expressions.functions.record import LONGEST_TEXT, Function
 from dpsql.expressions.known import Known, Ruled, always, common, of_type
 from dpsql.expressions.literals import literal, read_text
 from dpsql.expressions.logic import BOTH
-from dpsql.expressions.scalar import Scalar
-from dpsql.sql.nodes import Call
+from dpsql.expressions.scalar import Scalar, called
 
 
 def contains(values: Scalar, looked_for: Scalar) -> Scalar:
     """LIST_CONTAINS(values, constant): NULL for a NULL list, and false where the element is not there, as in DuckDB."""
     element = _element(values, "list_contains")
     value = _as_element(looked_for, element)
-    tree = Call("list_contains", (values.tree, value.tree))
-    return Scalar("list_contains", (values, value), tree, BOOLEAN, BOTH, None, values.nullable)
+    return called("list_contains", [values, value], BOOLEAN, BOTH, nullable=values.nullable)
 
 
 def size(values: Scalar) -> Scalar:
     """LEN(values): the elements, NULL among them."""
     _element(values, "len")
     most = interval(0, values.length if values.length is not None else LONGEST_TEXT)
-    tree, limits = Call("len", (values.tree,)), interval(0, LONGEST_TEXT)
-    return Scalar("len", (values,), tree, BIGINT, most, limits, values.nullable, integral=True)
+    return called("len", [values], BIGINT, most, interval(0, LONGEST_TEXT))
 
 
 def _element(values: Scalar, function: str) -> SqlType:

@@ -94,9 +94,8 @@ def power(base: Scalar, exponent: Scalar) -> Scalar:
         ends = sorted((bounds.lower**times, bounds.upper**times))
         # an even power of a number of either sign is at least 0, and turns at 0
         domain = Interval(Fraction(0) if times and times % 2 == 0 and 0 in bounds else ends[0], ends[1])
-    return Scalar(
-        "pow", (base, exponent), Call("pow", (a.tree, b.tree)), DOUBLE, domain, None, base.nullable or exponent.nullable
-    )
+    tree, nullable = Call("pow", (a.tree, b.tree)), base.nullable or exponent.nullable
+    return Scalar("pow", (base, exponent), tree, DOUBLE, domain, None, nullable)
 
 
 def float_test(function: str, scalar: Scalar) -> Scalar:
@@ -159,6 +158,11 @@ def _finite_tests(args: Sequence[Known]) -> Ruled | None:
     return always(of_type(BOOLEAN, null=args[0].null)) if known else None
 
 
+def _of_number(rule: Callable[[Known], Ruled | None]) -> Rule:
+    """A rule of one number."""
+    return lambda args: rule(args[0]) if len(args) == 1 and args[0].sqltype.is_number else None
+
+
 def _monotone(limits: Interval | None, f: Callable[[float], float]) -> Interval | None:
     """The image of an increasing function, beyond the error of every C library."""
     if limits is None:
@@ -175,13 +179,11 @@ def _increasing(function: str) -> Rule:
     """SQRT of what is not below 0, logarithms of what is above, EXP and others of anything: DOUBLE."""
     f, needs = _FUNCTIONS[function], {">=": ">= 0", ">": "> 0"}.get(_GUARDS.get(function, ""))
 
-    def rule(args: Sequence[Known]) -> Ruled | None:
-        if len(args) != 1 or not args[0].sqltype.is_number:
-            return None
-        found = Known(DOUBLE, floating(_monotone(args[0].limits, f)), args[0].null)
-        return decided(found, _at_least(args[0], needs)) if needs else always(found)
+    def rule(a: Known) -> Ruled:
+        found = Known(DOUBLE, floating(_monotone(a.limits, f)), a.null)
+        return decided(found, _at_least(a, needs)) if needs else always(found)
 
-    return rule
+    return _of_number(rule)
 
 
 def _at_least(known: Known, needs: str) -> bool:
@@ -190,17 +192,15 @@ def _at_least(known: Known, needs: str) -> bool:
     return known.limits is not None and (known.limits.lower > 0 or (needs == ">= 0" and known.limits.lower >= 0))
 
 
-def _waves(args: Sequence[Known]) -> Ruled | None:
+@_of_number
+def _waves(a: Known) -> Ruled:
     """SIN, COS, TAN: the engine raises on what is infinite."""
-    if len(args) != 1 or not args[0].sqltype.is_number:
-        return None
-    return decided(Known(DOUBLE, None, args[0].null), args[0].limits is not None)
+    return decided(Known(DOUBLE, None, a.null), a.limits is not None)
 
 
-def _arcs(args: Sequence[Known]) -> Ruled | None:
-    if len(args) != 1 or not args[0].sqltype.is_number:
-        return None
-    return decided(Known(DOUBLE, None, args[0].null), within(args[0].limits, interval(-1, 1)))
+@_of_number
+def _arcs(a: Known) -> Ruled:
+    return decided(Known(DOUBLE, None, a.null), within(a.limits, interval(-1, 1)))
 
 
 def _doubles(count: int) -> Rule:
@@ -208,23 +208,20 @@ def _doubles(count: int) -> Rule:
     return lambda args: always(Known(DOUBLE)) if len(args) == count and all(a.sqltype == DOUBLE for a in args) else None
 
 
-def _sign(args: Sequence[Known]) -> Ruled | None:
+@_of_number
+def _sign(a: Known) -> Ruled:
     """SIGN: -1, 0 or 1."""
-    if len(args) != 1 or not args[0].sqltype.is_number:
-        return None
-    return always(Known(SqlType("TINYINT"), interval(-1, 1), args[0].null))
+    return always(Known(SqlType("TINYINT"), interval(-1, 1), a.null))
 
 
-def _absolute(args: Sequence[Known]) -> Ruled | None:
+@_of_number
+def _absolute(a: Known) -> Ruled:
     """ABS: the least value of a whole type has no opposite there.
 
     Why  DuckDB keeps the least and the greatest value of a column, and in 2.0.0 makes limits of ABS over floats with none above zero
          that hold nothing. COALESCE and CASE join these with a constant's, and a condition on the result is then decided by the
          constant alone: one row above zero anywhere in the table would turn every other row's answer (rule 45)
     """
-    if len(args) != 1 or not args[0].sqltype.is_number:
-        return None
-    (a,) = args
     limits = domains.absolute(a.limits) if a.limits is not None else None
     found = Known(a.sqltype, limits, a.null, least=">= 0")
     if a.sqltype.is_float:

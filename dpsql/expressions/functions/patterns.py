@@ -6,14 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from dpsql.core.domains import UNBOUNDED
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import BOOLEAN, VARCHAR
 from dpsql.expressions.functions.record import Constants, Function, as_text, is_small, is_text
 from dpsql.expressions.known import Known, Ruled, always, of_type
 from dpsql.expressions.logic import BOTH
-from dpsql.expressions.scalar import Scalar
-from dpsql.sql.nodes import Call
+from dpsql.expressions.scalar import Scalar, called
 
 LONGEST_PATTERN = 1_000
 MOST_REPEATS = 1_000
@@ -207,15 +205,13 @@ def _check_replace(constants: Constants) -> None:
 def matches(function: str, text: Scalar, pattern: Scalar, options: Scalar | None = None) -> Scalar:
     """REGEXP_MATCHES, REGEXP_FULL_MATCH."""
     args = [as_text(text, function), pattern, *([options] if options is not None else [])]
-    tree = Call(function, tuple(a.tree for a in args))
-    return Scalar(function, tuple(args), tree, BOOLEAN, BOTH, None, text.nullable)
+    return called(function, args, BOOLEAN, BOTH, nullable=text.nullable)
 
 
 def _extract(text: Scalar, pattern: Scalar, group: Scalar | None = None, options: Scalar | None = None) -> Scalar:
     """Text that matches, or one group of it; an empty text where nothing does."""
     args = [as_text(text, "regexp_extract"), pattern, *(a for a in (group, options) if a is not None)]
-    tree = Call("regexp_extract", tuple(a.tree for a in args))
-    return Scalar("regexp_extract", tuple(args), tree, VARCHAR, UNBOUNDED, None, text.nullable, length=args[0].length)
+    return called("regexp_extract", args, VARCHAR, nullable=text.nullable, length=args[0].length)
 
 
 def _replace(text: Scalar, pattern: Scalar, new: Scalar, options: Scalar | None = None) -> Scalar:
@@ -225,8 +221,7 @@ def _replace(text: Scalar, pattern: Scalar, new: Scalar, options: Scalar | None 
     # matches may be empty, so there is one more than letters; what all of them hold is no longer than the text
     length = long + (long + 1) * len(_REFERENCE.sub("", written)) + long * len(_REFERENCE.findall(written))
     length += (long + 1) * written.count("\\\\")
-    tree = Call("regexp_replace", tuple(a.tree for a in args))
-    return Scalar("regexp_replace", tuple(args), tree, VARCHAR, UNBOUNDED, None, text.nullable, length=length)
+    return called("regexp_replace", args, VARCHAR, nullable=text.nullable, length=length)
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------

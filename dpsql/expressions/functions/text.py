@@ -23,7 +23,7 @@ from dpsql.expressions.known import Known, Ruled, always, decided, within
 from dpsql.expressions.lengths import LONGEST
 from dpsql.expressions.literals import literal
 from dpsql.expressions.logic import BOTH
-from dpsql.expressions.scalar import Scalar
+from dpsql.expressions.scalar import Scalar, called
 from dpsql.sql.nodes import Bare, Between, Binary, Call, Case, Cast, Number
 
 _MOST = 2**31
@@ -56,10 +56,7 @@ def size_in_bytes(scalar: Scalar) -> Scalar:
 
 def _measured(function: str, scalar: Scalar, most: int) -> Scalar:
     """A length, with the bounds that those of the text give (rule 47); they are a clamp like any other."""
-    tree = Call(function, (scalar.tree,))
-    return Scalar(
-        function, (scalar,), tree, BIGINT, interval(0, most), interval(0, _MOST), scalar.nullable, integral=True
-    )
+    return called(function, [scalar], BIGINT, interval(0, most), interval(0, _MOST))
 
 
 def change(function: str, scalar: Scalar, letters: Scalar | None = None) -> Scalar:
@@ -69,14 +66,12 @@ def change(function: str, scalar: Scalar, letters: Scalar | None = None) -> Scal
         return _kept(function, [scalar, as_text(letters, function)])
     if isinstance(scalar.value, str) and scalar.value.isascii() and function in _OF_PLAIN:
         return literal(_OF_PLAIN[function](scalar.value), VARCHAR)
-    return Scalar(function, (scalar,), Call(function, (scalar.tree,)), VARCHAR, UNBOUNDED, None, scalar.nullable)
+    return called(function, [scalar], VARCHAR)
 
 
 def contains(function: str, scalar: Scalar, other: Scalar) -> Scalar:
     """STARTS_WITH, ENDS_WITH, CONTAINS."""
-    scalar, other = as_text(scalar, function), as_text(other, function)
-    nullable = scalar.nullable or other.nullable
-    return Scalar(function, (scalar, other), Call(function, (scalar.tree, other.tree)), BOOLEAN, BOTH, None, nullable)
+    return called(function, [as_text(scalar, function), as_text(other, function)], BOOLEAN, BOTH)
 
 
 def concatenate(left: Scalar, right: Scalar) -> Scalar:
@@ -95,10 +90,7 @@ def _kept(function: str, args: Sequence[Scalar], length: int | None = None, null
 
     length  of the result: that of the first argument where None
     """
-    tree = Call(function, tuple(a.tree for a in args))
-    known = args[0].length if length is None else length
-    null = any(a.nullable for a in args) if nullable is None else nullable
-    return Scalar(function, tuple(args), tree, VARCHAR, UNBOUNDED, None, null, length=known)
+    return called(function, args, VARCHAR, nullable=nullable, length=args[0].length if length is None else length)
 
 
 def _long(scalar: Scalar) -> int:
@@ -107,9 +99,7 @@ def _long(scalar: Scalar) -> int:
 
 def position(text: Scalar, part: Scalar) -> Scalar:
     """STRPOS(text, part): where the part begins, from 1; 0 where it does not stand there."""
-    text, part = as_text(text, "strpos"), as_text(part, "strpos")
-    tree, nullable = Call("strpos", (text.tree, part.tree)), text.nullable or part.nullable
-    return Scalar("strpos", (text, part), tree, BIGINT, UNBOUNDED, interval(0, _MOST), nullable, integral=True)
+    return called("strpos", [as_text(text, "strpos"), as_text(part, "strpos")], BIGINT, UNBOUNDED, interval(0, _MOST))
 
 
 def _replace(text: Scalar, old: Scalar, new: Scalar) -> Scalar:
@@ -145,9 +135,13 @@ def _number(scalar: Scalar) -> int:
     return scalar.value if isinstance(scalar.value, int) else 0
 
 
-def _concat(*parts: Scalar) -> Scalar:
+def _as_texts(parts: Sequence[Scalar]) -> list[Scalar]:
     """NULL adds nothing, and what is no text is cast."""
-    args = [part if part.sqltype.is_text else cast(part, VARCHAR) for part in parts if not part.is_null]
+    return [part if part.sqltype.is_text else cast(part, VARCHAR) for part in parts if not part.is_null]
+
+
+def _concat(*parts: Scalar) -> Scalar:
+    args = _as_texts(parts)
     if all(isinstance(a.value, str) for a in args):
         return literal("".join(str(a.value) for a in args), VARCHAR)
     if len(args) < 2:
@@ -156,8 +150,7 @@ def _concat(*parts: Scalar) -> Scalar:
 
 
 def _concat_ws(separator: Scalar, *parts: Scalar) -> Scalar:
-    args = [part if part.sqltype.is_text else cast(part, VARCHAR) for part in parts if not part.is_null]
-    args = args or [literal("", VARCHAR)]
+    args = _as_texts(parts) or [literal("", VARCHAR)]
     first = as_text(separator, "concat_ws")
     length = sum(map(_long, args)) + _long(first) * (len(args) - 1)
     return _kept("concat_ws", [first, *args], length, nullable=first.nullable)
@@ -169,17 +162,7 @@ def _translate(text: Scalar, old: Scalar, new: Scalar) -> Scalar:
 
 def _ascii(text: Scalar) -> Scalar:
     """The number of the first letter, 0 of an empty text."""
-    text = as_text(text, "ascii")
-    return Scalar(
-        "ascii",
-        (text,),
-        Call("ascii", (text.tree,)),
-        INTEGER,
-        UNBOUNDED,
-        interval(0, 0x10FFFF),
-        text.nullable,
-        integral=True,
-    )
+    return called("ascii", [as_text(text, "ascii")], INTEGER, UNBOUNDED, interval(0, 0x10FFFF))
 
 
 def _chr(number: Scalar) -> Scalar:
