@@ -130,7 +130,11 @@ def layout_of(connection: sqlite3.Connection, path: str, known: Collection[int])
     layout = _single(connection, "SELECT layout FROM meta")
     if layout is None:
         return problems.damaged(path)
-    return layout if isinstance(layout, int) and layout in (LAYOUT, *known) else problems.other_layout(path, layout)
+    return (
+        layout
+        if isinstance(layout, int) and layout in (LAYOUT, *known)
+        else problems.other_layout(path, problems.shown(str(layout)))
+    )
 
 
 def secret_of(connection: sqlite3.Connection, path: str, identity: str) -> bytes | Error:

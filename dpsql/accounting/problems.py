@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+from collections.abc import Callable
 
 from dpsql.core.errors import Error, error
 
@@ -39,7 +40,7 @@ def from_sqlite(path: str, caught: sqlite3.Error) -> Error:
     if primary in _DAMAGED or code == sqlite3.SQLITE_IOERR_SHORT_READ:
         return damaged(path)
     if primary in _BUSY:
-        return error(704, f"the ledger {shown(path)} is locked by another process", hint="wait for it and ask again")
+        return _busy(path)
     if primary in _FORBIDDEN:
         return forbidden(path)
     if primary == sqlite3.SQLITE_FULL:
@@ -53,11 +54,7 @@ def from_system(path: str, caught: OSError | ValueError) -> Error:
     """The error of the ledger that a failure of the system stands for; ValueError is an impossible path."""
     number = caught.errno if isinstance(caught, OSError) else None
     if number in (errno.ENOENT, errno.ENOTDIR):
-        return error(
-            704,
-            f"the ledger {shown(path)} cannot be created: its folder does not exist",
-            hint="create the folder first",
-        )
+        return _no_folder(path)
     if number in _FORBIDDEN_BY_SYSTEM:
         return forbidden(path)
     return no_room(path) if number in _NO_ROOM else unreachable(path)
@@ -68,92 +65,53 @@ def misused() -> Error:
     return error(901, "the ledger was asked for something that contradicts it")
 
 
-def forbidden(path: str) -> Error:
-    """Error 704: no permission, or a read-only medium."""
-    return error(
-        704, f"the ledger {shown(path)} cannot be written", hint="allow this user to write the file and its folder"
-    )
+def _at_path(code: int, what: str, hint: str) -> Callable[..., Error]:
+    """An error with the path of a file, {0}, and what else is said of it, {1} and {2}."""
+
+    def made(path: str, *words: object) -> Error:
+        said = (shown(path), *words)
+        return error(code, what.format(*said), hint=hint.format(*said))
+
+    return made
 
 
-def no_room(path: str) -> Error:
-    """Error 704: a full disk, a quota or a limit on the size of files."""
-    return error(704, f"the ledger {shown(path)} has no room on its disk", hint="make room and ask again")
+# --- 704: it cannot be reached, read or written -------------------------------------------------------------------
 
+_busy = _at_path(704, "the ledger {0} is locked by another process", "wait for it and ask again")
+_no_folder = _at_path(704, "the ledger {0} cannot be created: its folder does not exist", "create the folder first")
+forbidden = _at_path(704, "the ledger {0} cannot be written", "allow this user to write the file and its folder")
+no_room = _at_path(704, "the ledger {0} has no room on its disk", "make room and ask again")
+unreachable = _at_path(704, "the ledger {0} cannot be read or written", "check the path, its permissions and its disk")
+not_a_file = _at_path(704, "the ledger {0} is a folder or a device", "name a file")
 
-def unreachable(path: str) -> Error:
-    """Error 704: whatever else the disk or its permissions do."""
-    return error(
-        704, f"the ledger {shown(path)} cannot be read or written", hint="check the path, its permissions and its disk"
-    )
+# --- 705: it is no ledger, or not the one that it was -------------------------------------------------------------
 
-
-def not_a_file(path: str) -> Error:
-    """Error 704: a folder or a device."""
-    return error(704, f"the ledger {shown(path)} is a folder or a device", hint="name a file")
-
-
-def foreign(path: str) -> Error:
-    """Error 705: some other file."""
-    return error(705, f"the file {shown(path)} is not a ledger of dpsql", hint="name another file for the ledger")
-
-
-def damaged(path: str) -> Error:
-    """Error 705: a ledger that no longer reads as one."""
-    return error(705, f"the ledger {shown(path)} is damaged", hint="restore its newest backup")
-
-
-def edited(path: str, charge: object) -> Error:
-    """Error 705: a charge, or a total, that is not what was written."""
-    return error(
-        705, f"the ledger {shown(path)} was edited, at or before charge {charge}", hint="restore its newest backup"
-    )
-
-
-def older(path: str, charge: int) -> Error:
-    """Error 705: an older copy, or another line of charges, than what is known."""
-    return error(
-        705,
-        f"the ledger {shown(path)} is older than it was: charge {charge:,} is known and not in it",
-        hint="put the newest copy back where it was",
-    )
-
-
-def bad_head(path: str) -> Error:
-    """Error 705: the file beside the ledger that says how far it went."""
-    return error(
-        705,
-        f"{shown(path)} does not say how far the ledger went",
-        hint="restore it; if the ledger beside it is the newest there is, remove it",
-    )
-
-
-def gone(path: str) -> Error:
-    """Error 705: the file was deleted or replaced, and what it remembered with it."""
-    return error(705, f"the ledger {shown(path)} was removed or replaced", hint="put the file back where it was")
-
-
-def missing(path: str, head: str) -> Error:
-    """Error 705: no ledger, but a head that says that there was one."""
-    return error(
-        705,
-        f"the ledger {shown(path)} was removed",
-        hint=f"put the file back where it was; to begin with nothing spent, remove {shown(head)} too",
-    )
-
-
-def other_layout(path: str, layout: object) -> Error:
-    """Error 705: written by another version of dpsql."""
-    return error(
-        705,
-        f"the ledger {shown(path)} has layout {shown(str(layout))}, which this version of dpsql does not know",
-        hint="open it with the version that wrote it",
-    )
-
-
-def other_dataset(path: str, theirs: str, ours: str) -> Error:
-    """Error 705: the ledger of another dataset."""
-    return error(
-        705,
-        f"the ledger {shown(path)} belongs to the dataset {theirs!r}, not to {ours!r}",
-        hint="give every dataset a ledger of its own",
-    )
+foreign = _at_path(705, "the file {0} is not a ledger of dpsql", "name another file for the ledger")
+damaged = _at_path(705, "the ledger {0} is damaged", "restore its newest backup")
+edited = _at_path(705, "the ledger {0} was edited, at or before charge {1}", "restore its newest backup")
+older = _at_path(
+    705,
+    "the ledger {0} is older than it was: charge {1:,} is known and not in it",
+    "put the newest copy back where it was",
+)
+bad_head = _at_path(
+    705,
+    "{0} does not say how far the ledger went",
+    "restore it; if the ledger beside it is the newest there is, remove it",
+)
+"""Of the file beside the ledger that says so."""
+gone = _at_path(705, "the ledger {0} was removed or replaced", "put the file back where it was")
+missing = _at_path(
+    705,
+    "the ledger {0} was removed",
+    "put the file back where it was; to begin with nothing spent, remove {1} too",
+)
+"""There is none, but a head says that there was one."""
+other_layout = _at_path(
+    705,
+    "the ledger {0} has layout {1}, which this version of dpsql does not know",
+    "open it with the version that wrote it",
+)
+other_dataset = _at_path(
+    705, "the ledger {0} belongs to the dataset {1!r}, not to {2!r}", "give every dataset a ledger of its own"
+)

@@ -25,7 +25,7 @@ from dpsql.accounting.spending import (
 )
 from dpsql.core.escaping import harmless, harmless_json
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
-from dpsql.core.wording import listed
+from dpsql.core.wording import counted, listed
 from dpsql.mechanisms.prices import nominal
 from dpsql.schema import spent
 from dpsql.schema.advice import guess, of_declarations
@@ -217,20 +217,16 @@ def _statements(total: BudgetTotal, privacy: Privacy) -> str:
 
 
 def _line(total: BudgetTotal) -> str:
-    refreshes = "" if total.refreshes is None else f"{_counted(total.refreshes, 'refresh')} left; "
+    refreshes = "" if total.refreshes is None else f"{counted(total.refreshes, 'refresh', 'refreshes')} left; "
     spent_of = f"spent {loss_text(total.spent.loss)} of {amounts(total.total)}"
     return f"{printable(total.name)}: {refreshes}{spent_of}; remaining {amounts(total.remaining)}"
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count:,} {word}{'es' * (count != 1)}"
 
 
 def _spender(analyst: Spender) -> str:
     caps = [("epsilon", analyst.epsilon), ("delta", analyst.delta)]
     capped = " and ".join(f"{word} {float(cap):.6g}" for word, cap in caps if cap is not None)
     cap = f" (cap: {capped})" if capped else ""
-    count = f"{analyst.charges:,} charge{'s' * (analyst.charges != 1)}"
+    count = counted(analyst.charges, "charge")
     left = f"remaining epsilon {float(analyst.remaining.epsilon):.6g}"
     return f"{printable(analyst.name)}: {loss_text(analyst.spent.loss)}{cap}; {count}; {left}"
 
@@ -242,7 +238,7 @@ def _charge(entry: Entry) -> str:
 
 
 def _counted_failures(count: int) -> str:
-    return f"{count:,} statement{'s' * (count != 1)} failed after the charge and not looked at yet"
+    return f"{counted(count, 'statement')} failed after the charge and not looked at yet"
 
 
 def _failure(failure: Failure) -> str:

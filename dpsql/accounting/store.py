@@ -230,7 +230,7 @@ def _prepared(path: str, identity: str) -> Path | Error:
             if orphan:
                 return problems.gone(path)
             if chain.read_head(chain.head_file(file)) != chain.NO_HEAD:
-                return problems.missing(path, str(chain.head_file(file)))
+                return problems.missing(path, problems.shown(str(chain.head_file(file))))
             layout.create(file, identity)
         found = file.stat()
     except sqlite3.Error as caught:
