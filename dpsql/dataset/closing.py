@@ -235,12 +235,12 @@ def _written(schema: Schema, ledger: Ledger, version: str) -> Snapshot | None:
         return None
     for folder in (snapshot.place(root, version), snapshot.before(root, version)):
         found = snapshot.at(folder, schema)
-        if found is not None and _bytes(found, ledger, record.declared) == record.snapshot[1]:
+        if found is not None and bytes_of(found, ledger, record.declared) == record.snapshot[1]:
             return found
     return None
 
 
-def _bytes(found: Snapshot, ledger: Ledger, declared: str) -> str | None:
+def bytes_of(found: Snapshot, ledger: Ledger, declared: str) -> str | None:
     """Text that stands for the bytes of a snapshot; None where they cannot be read."""
     try:
         return content(b"".join(found.signature.digests().values()), ledger.secret, declared)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dpsql.accounting.chain import Head, certified
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import read_record, snapshot_folder, write_record
-from dpsql.accounting.reporting import BudgetReport, failures, report, warnings
+from dpsql.accounting.reporting import failures, report, warnings
 from dpsql.accounting.versions import Versions
 from dpsql.core.domains import Interval
 from dpsql.core.errors import error
@@ -295,9 +295,7 @@ def _record(schema: Schema, ledger: Ledger, version: str, facts: frozenset[str])
     write_record(ledger, version, replace(read_record(ledger, version, about), declared=about, facts=facts))
 
 
-def budget(schema: Schema, ledger: Ledger) -> BudgetReport:
-    """Report what was spent, by whom, and what is left. Reads no data."""
-    return report(schema, ledger)
+budget = report
 
 
 # --- text ---------------------------------------------------------------------------------------------------------

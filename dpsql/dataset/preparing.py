@@ -9,12 +9,21 @@ from pathlib import Path
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.record import read_record, snapshot_folder, write_record
 from dpsql.core.errors import error
-from dpsql.dataset.closing import BEGIN_ANEW, LOST, base_of, by_period, file_of, keeps_any, kept_in, named_periods
+from dpsql.dataset.closing import (
+    BEGIN_ANEW,
+    LOST,
+    base_of,
+    by_period,
+    bytes_of,
+    file_of,
+    keeps_any,
+    kept_in,
+    named_periods,
+)
 from dpsql.dataset.opening import approved_version, dated, require_unchanged
 from dpsql.engines import snapshot
 from dpsql.engines.base import Kept
 from dpsql.engines.registry import kind_for
-from dpsql.engines.signature import content
 from dpsql.engines.snapshot import Snapshot
 from dpsql.engines.structure import declared
 from dpsql.schema.model import Schema
@@ -42,10 +51,10 @@ def prepare(schema: Schema, ledger: Ledger, version: str, begin: Callable[[str],
     if found is None:
         _write(root, schema, ledger, version, begin)
         found = snapshot.look(root, version, schema)
-    whole = _content(found, schema, ledger) if found is not None else None
+    about = declared(schema)
+    whole = bytes_of(found, ledger, about) if found is not None else None
     if found is None or whole is None:
         raise error(704, "the prepared snapshot cannot be read back", hint="run the check again")
-    about = declared(schema)
     pair = (found.signature.keyed(ledger.secret, about), whole)
     write_record(ledger, version, replace(read_record(ledger, version, about), declared=about, snapshot=pair))
     # not before it is recorded: rows of closed periods are in the older ones alone
@@ -64,7 +73,7 @@ def _kept(root: Path, schema: Schema, ledger: Ledger, version: str) -> Snapshot 
     """The snapshot that is there, if its bytes are those that were written: connections that read it are not disturbed."""
     record = read_record(ledger, version, declared(schema))
     found = snapshot.look(root, version, schema)
-    if found is None or record.snapshot is None or _content(found, schema, ledger) != record.snapshot[1]:
+    if found is None or record.snapshot is None or bytes_of(found, ledger, declared(schema)) != record.snapshot[1]:
         return None
     snapshot.remove_others(root, version)
     return found
@@ -94,11 +103,3 @@ def _write(root: Path, schema: Schema, ledger: Ledger, version: str, begin: Call
         finally:
             engine.close()
         snapshot.publish(folder, root, version, base[1].folder if base is not None else None)
-
-
-def _content(found: Snapshot, schema: Schema, ledger: Ledger) -> str | None:
-    """Text that stands for the bytes of a snapshot; None where they cannot be read."""
-    try:
-        return content(b"".join(found.signature.digests().values()), ledger.secret, declared(schema))
-    except OSError:
-        return None

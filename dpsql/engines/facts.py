@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -102,8 +102,8 @@ def added_facts(engine: Engine, schema: Schema, table: Table, shown: Table) -> T
     rows, unit = with_unit(dialect, schema, every)
     keys = ", ".join([unit, *_period(table)])
     of_units = f"SELECT count(*) AS n FROM {rows} WHERE {unit} IN (SELECT {own} FROM {part}) GROUP BY {keys}"
-    ((most,),) = engine.owner_rows(f"SELECT coalesce(max(n), 0) FROM ({of_units}) AS counted")
-    return replace(facts, table=table, unit=replace(facts.unit, most=_integer(most)))
+    (most,) = integers(engine, f"({of_units}) AS counted", ["coalesce(max(n), 0)"])
+    return replace(facts, table=table, unit=replace(facts.unit, most=most))
 
 
 def still_verified(schema: Schema, facts: TableFacts, before: frozenset[str]) -> frozenset[str]:
@@ -155,9 +155,8 @@ def _columns(engine: Engine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]
         quoted = name(column.name)
         nan = engine.dialect.is_nan(quoted) if column.sqltype.is_float else "false"
         counts = (f"{quoted} IS NULL", nan, outside(engine.dialect, column), _infinite(engine.dialect, column))
-        items += [f"count(*) FILTER (WHERE {condition})" for condition in counts]
-    (row,) = engine.owner_rows(f"SELECT {', '.join(items)} FROM {engine.dialect.relation(table.name)}")
-    rows, *found = (_integer(cell) for cell in row)
+        items += [where(condition) for condition in counts]
+    rows, *found = integers(engine, engine.dialect.relation(table.name), items)
     long, alien, numeric = _too_long(engine, table), _unfit(engine, table), _numeric(engine, table)
     facts = (
         ColumnFacts(
@@ -180,9 +179,7 @@ def _columns(engine: Engine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]
 
 def _unfit(engine: Engine, table: Table) -> list[int]:
     """For each column how many of its values do not fit its type [rows]."""
-    items = ", ".join(name(column.name) for column in table.columns)
-    (row,) = engine.owner_rows(f"SELECT {items} FROM {engine.dialect.relation(unfit(table))}")
-    return [_integer(cell) for cell in row]
+    return integers(engine, engine.dialect.relation(unfit(table)), [name(column.name) for column in table.columns])
 
 
 def _numeric(engine: Engine, table: Table) -> dict[str, int]:
@@ -196,21 +193,15 @@ def _numeric(engine: Engine, table: Table) -> dict[str, int]:
         for c in table.columns
         if c.sqltype.is_text and c.role in ("dimension", "measure") and not _is_limited(c) and c.name not in named
     ]
-    if not texts:
-        return {}
-    items = ", ".join(f"count(*) FILTER (WHERE {name(column)} SIMILAR TO {_LIKE_A_NUMBER})" for column in texts)
-    (row,) = engine.owner_rows(f"SELECT {items} FROM {engine.dialect.relation(table.name)}")
-    return {column: _integer(cell) for column, cell in zip(texts, row, strict=True)}
+    items = [where(f"{name(column)} SIMILAR TO {_LIKE_A_NUMBER}") for column in texts]
+    return dict(zip(texts, integers(engine, engine.dialect.relation(table.name), items), strict=True))
 
 
 def _too_long(engine: Engine, table: Table) -> dict[str, int]:
     """For each column of text or lists how many of its values are longer than its length [rows]."""
     texts = [c.name for c in table.columns if c.is_cut]
-    if not texts:
-        return {}
-    items = ", ".join(f"count(*) FILTER (WHERE {name(column)})" for column in texts)
-    (row,) = engine.owner_rows(f"SELECT {items} FROM {engine.dialect.relation(too_long(table))}")
-    return {column: _integer(cell) for column, cell in zip(texts, row, strict=True)}
+    items = [where(name(column)) for column in texts]
+    return dict(zip(texts, integers(engine, engine.dialect.relation(too_long(table)), items), strict=True))
 
 
 def _is_limited(column: Column) -> bool:
@@ -258,12 +249,10 @@ def _unit(engine: Engine, schema: Schema, table: Table) -> UnitFacts:
     over = "0" if most is None else f"count(*) FILTER (WHERE u IS NOT NULL AND n > {most})"
     cut = "0" if most is None else f"coalesce(sum(n - {most}) FILTER (WHERE u IS NOT NULL AND n > {most}), 0)"
     keys, of = ", ".join([unit, *_period(table)]), "DISTINCT u" if table.period is not None else "u"
-    sql = f"""SELECT count({of}), coalesce(max(n) FILTER (WHERE u IS NOT NULL), 0), coalesce(sum(n) FILTER (WHERE u IS NOT NULL), 0),
-        coalesce(sum(n) FILTER (WHERE u IS NULL), 0), {over}, {cut}
-        FROM (SELECT {unit} AS u, count(*) AS n FROM {rows} GROUP BY {keys}) AS counted"""
-    ((units, largest, owned, ownerless, above, excess),) = [
-        tuple(_integer(cell) for cell in row) for row in engine.owner_rows(sql)
-    ]
+    ours = ["coalesce(max(n) FILTER (WHERE u IS NOT NULL), 0)", "coalesce(sum(n) FILTER (WHERE u IS NOT NULL), 0)"]
+    items = [f"count({of})", *ours, "coalesce(sum(n) FILTER (WHERE u IS NULL), 0)", over, cut]
+    counted = f"(SELECT {unit} AS u, count(*) AS n FROM {rows} GROUP BY {keys}) AS counted"
+    units, largest, owned, ownerless, above, excess = integers(engine, counted, items)
     return UnitFacts(units, largest, Fraction(owned, max(units, 1)), ownerless, above, excess)
 
 
@@ -288,23 +277,28 @@ def with_unit(dialect: Dialect, schema: Schema, table: Table) -> tuple[str, str]
 
 def _dangling(engine: Engine, table: Table, reference: Reference) -> int:
     there = " AND ".join(f"t.{name(column)} IS NOT NULL" for column in reference.columns)
-    target = engine.dialect.relation(reference.table)
-    sql = f"""SELECT count(*) FROM {engine.dialect.relation(table.name)} AS t WHERE {there}
-        AND NOT EXISTS (SELECT 1 FROM {target} AS r WHERE {_equal(reference, "t", "r")})"""
-    ((count,),) = engine.owner_rows(sql)
-    return _integer(count)
+    relation, target = engine.dialect.relation(table.name), engine.dialect.relation(reference.table)
+    nowhere = f"NOT EXISTS (SELECT 1 FROM {target} AS r WHERE {_equal(reference, 't', 'r')})"
+    (count,) = integers(engine, f"{relation} AS t WHERE {there} AND {nowhere}", ["count(*)"])
+    return count
 
 
 def _divided(engine: Engine, table: Table, dependence: Dependence) -> int:
-    ((count,),) = engine.owner_rows(
-        f"SELECT count(*) FROM ({undetermined(engine.dialect.relation(table.name), dependence)}) AS counted"
-    )
-    return _integer(count)
+    divided = undetermined(engine.dialect.relation(table.name), dependence)
+    (count,) = integers(engine, f"({divided}) AS counted", ["count(*)"])
+    return count
 
 
 def _equal(reference: Reference, here: str, there: str) -> str:
     return " AND ".join(f"{here}.{name(column)} = {there}.{name(target)}" for column, target in reference.pairs)
 
 
-def _integer(cell: object) -> int:
-    return int(str(cell))
+def where(condition: str) -> str:
+    """SQL of the number of rows of which a condition is true."""
+    return f"count(*) FILTER (WHERE {condition})"
+
+
+def integers(engine: Engine, relation: str, items: Sequence[str]) -> list[int]:
+    """Whole numbers of one row that is selected from a relation; of no items none."""
+    rows = engine.owner_rows(f"SELECT {', '.join(items)} FROM {relation}") if items else [()]
+    return [int(str(cell)) for (*row,) in rows for cell in row]

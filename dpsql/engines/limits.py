@@ -10,7 +10,7 @@ from math import ceil, floor
 from dpsql.core.domains import Categories, Interval
 from dpsql.core.wording import number
 from dpsql.engines.base import Engine
-from dpsql.engines.facts import comparable, off_list, outside, with_unit
+from dpsql.engines.facts import comparable, integers, off_list, outside, where, with_unit
 from dpsql.engines.writing import literal, name
 from dpsql.schema.mistakes import printable
 from dpsql.schema.model import ROW, Column, Schema, Table
@@ -88,8 +88,8 @@ def limit_facts(engine: Engine, schema: Schema) -> Iterator[LimitFacts]:
 
 def _list(engine: Engine, table: Table, column: Column, domain: Categories) -> LimitFacts:
     value = comparable(engine.dialect, name(column.name), column.sqltype)
-    conditions = [f"{value} IS NOT NULL", outside(engine.dialect, column)]
-    rows, off = _counts(engine, engine.dialect.relation(table.name), conditions)
+    items = [where(f"{value} IS NOT NULL"), where(outside(engine.dialect, column))]
+    rows, off = integers(engine, engine.dialect.relation(table.name), items)
     named = off_list(engine, table, column) if off else ()
     return LimitFacts(
         _place(table, column), f"list of {len(domain.values):,}", "leaves out", _share(off, rows), (), named
@@ -100,7 +100,8 @@ def _bounds(engine: Engine, table: Table, column: Column, domain: Interval) -> L
     value = comparable(engine.dialect, name(column.name), column.sqltype)
     tried = [domain, *_rounder(domain)]
     beyond = [f"{value} < {literal(one.lower)} OR {value} > {literal(one.upper)}" for one in tried]
-    rows, *cut = _counts(engine, engine.dialect.relation(table.name), [f"{value} IS NOT NULL", *beyond])
+    items = map(where, [f"{value} IS NOT NULL", *beyond])
+    rows, *cut = integers(engine, engine.dialect.relation(table.name), list(items))
     largest = _largest(domain)
     others = [
         Alternative(_written(one), _share(count, rows), _largest(one) / largest if largest else Fraction(1))
@@ -114,22 +115,14 @@ def _bounds(engine: Engine, table: Table, column: Column, domain: Interval) -> L
 def _row_limit(engine: Engine, schema: Schema, table: Table, most: int) -> LimitFacts:
     rows, unit = with_unit(engine.dialect, schema, table)
     tried = [most, *(one for one in (floor(below(Fraction(most))), ceil(above(Fraction(most)))) if one >= 1)]
-    beyond = ", ".join(f"coalesce(sum(CASE WHEN n > {one} THEN n - {one} ELSE 0 END), 0)" for one in tried)
-    ((whole, *cut),) = engine.owner_rows(
-        f"SELECT coalesce(sum(n), 0), {beyond} FROM "
-        f"(SELECT {unit} AS u, count(*) AS n FROM {rows} GROUP BY 1) AS counted WHERE u IS NOT NULL"
-    )
-    shares = [_share(int(str(count)), int(str(whole))) for count in cut]
+    beyond = [f"coalesce(sum(CASE WHEN n > {one} THEN n - {one} ELSE 0 END), 0)" for one in tried]
+    of_units = f"(SELECT {unit} AS u, count(*) AS n FROM {rows} GROUP BY 1) AS counted WHERE u IS NOT NULL"
+    whole, *cut = integers(engine, of_units, ["coalesce(sum(n), 0)", *beyond])
+    shares = [_share(count, whole) for count in cut]
     others = [
         Alternative(f"{one:,}", share, Fraction(one, most)) for one, share in zip(tried[1:], shares[1:], strict=True)
     ]
     return LimitFacts(printable(table.name), f"max_rows_per_unit {most:,}", "cuts", shares[0], tuple(others))
-
-
-def _counts(engine: Engine, relation: str, conditions: list[str]) -> list[int]:
-    items = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition in conditions)
-    (row,) = engine.owner_rows(f"SELECT {items} FROM {relation}")
-    return [int(str(cell)) for cell in row]
 
 
 _ROUND = tuple(Fraction(n, 2) for n in (2, 3, 4, 6, 8, 10, 12, 16, 20))

@@ -132,34 +132,16 @@ def remove_others(root: Path, version: str) -> None:
 def hold(folder: Path) -> int | None:
     """A descriptor that keeps a snapshot in place while it is open: who reads one goes on when the next is published. None where the
     system has no locks, or the snapshot is gone."""
-    try:
-        import fcntl
-
-        descriptor = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
-        return None
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    descriptor, _ = _locked(folder, alone=False)
     return descriptor
 
 
 def _is_read(folder: Path) -> bool:
     """True if a process that lives holds it."""
-    try:
-        import fcntl
-
-        descriptor = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
+    descriptor, locked = _locked(folder, alone=True)
+    if descriptor is not None:
         os.close(descriptor)
-    return False
+    return locked is False
 
 
 def remove_left(root: Path) -> None:
@@ -174,17 +156,29 @@ def remove_left(root: Path) -> None:
 
 def _held(folder: Path) -> int | None:
     """A descriptor with a lock on a folder, which the system takes back from who dies; None where another has it, or none can."""
+    descriptor, locked = _locked(folder, alone=True)
+    if descriptor is None or locked:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _locked(folder: Path, *, alone: bool) -> tuple[int | None, bool | None]:
+    """A descriptor of a folder, None where it is gone or the system has no locks, and whether it has a lock, with others who read it or
+    alone: False where another's keeps it from one, None where there can be none."""
     try:
         import fcntl
-    except ImportError:
-        return None
-    descriptor = os.open(folder, os.O_RDONLY)
+
+        descriptor = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        return None, None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return descriptor, False
     except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
+        return descriptor, None
+    return descriptor, True
 
 
 def _private_folder(root: Path) -> None:

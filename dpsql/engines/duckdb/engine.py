@@ -15,28 +15,21 @@ from typing import Self, TypeVar
 import duckdb
 
 from dpsql.core.cancellation import require_process
-from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
 from dpsql.engines import snapshot
-from dpsql.engines.base import ExactTable, Find, Identity, Kept, RaisedError, Sieve, answer
+from dpsql.engines.base import ExactTable, Find, Identity, Kept, Sieve, answer
 from dpsql.engines.duckdb import fetch, prepared
-from dpsql.engines.duckdb.dialect import DIALECT, DuckDBDialect, measured, portable
+from dpsql.engines.duckdb.dialect import DIALECT, DuckDBDialect
 from dpsql.engines.duckdb.loading import load_beside
 from dpsql.engines.duckdb.locked import ask, connect, ending, one_select, run, settle
 from dpsql.engines.duckdb.views import ShownViews, show, show_grouped, show_table
+from dpsql.engines.served import TEXTS, TableEngine, told
 from dpsql.engines.signature import ALL_FILES, FileParts, Signature
-from dpsql.engines.writing import added, name, text, value
+from dpsql.engines.writing import added, text
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
 
-_TEXTS = {
-    701: "the engine could not finish the statement; nothing was released and what was charged stays charged",
-    702: "the data changed after it was opened; nothing was released and what was charged stays charged",
-    704: "the prepared snapshot cannot be written beside the ledger; see that its disk has room",
-    707: "a data source cannot be read",
-    903: "what crossed from the engine is not an integer, or no group key; nothing was released and what was charged stays charged",
-}
-"""Constants: from here on data has been touched, and DuckDB's own messages quote it."""
+_TEXTS = {**TEXTS, 704: "the prepared snapshot cannot be written beside the ledger; see that its disk has room"}
 
 _MACHINE = (duckdb.IOException, OSError)
 """Errors of what the engine lacks, whatever the values are; memory is a limit (711)."""
@@ -44,7 +37,7 @@ _MACHINE = (duckdb.IOException, OSError)
 Result = TypeVar("Result")
 
 
-class DuckDBEngine:
+class DuckDBEngine(TableEngine):
     """The declared tables of one schema as views, on files that are read in place.
 
     Input      Parquet and CSV files of a folder, or the tables of a DuckDB file
@@ -69,9 +62,6 @@ class DuckDBEngine:
 
     def __repr__(self) -> str:
         return "<DuckDBEngine>"
-
-    def __reduce__(self) -> str:
-        raise TypeError("an engine cannot be copied or pickled")
 
     @classmethod
     def open(
@@ -186,24 +176,8 @@ class DuckDBEngine:
         """All files that `shared_views` read. Both are empty where one file holds public and private tables."""
         return self._shown.public_files
 
-    def public_table(self, table: str) -> PublicTable:
-        """All rows of a public table, ready for the sandbox. Raises 707, 702."""
-        columns = tuple((c.name, c.sqltype) for c in self._public(table).columns)
-        items = ", ".join(portable(name(column), sqltype) for column, sqltype in columns)
-        sql = f"SELECT {items} FROM main.{name(table)}"
-        data = self._walled(lambda cursor: fetch.columns(cursor.execute(sql), len(columns)), 707)
-        return PublicTable(table, columns, data)
-
-    def distinct(self, table: str, column: str, limit: int | None = None) -> list[Value]:
-        """The values of a public table's column as domains hold them, in no order, without NULL, NaN and infinity.
-
-        With a limit at most that many, so that a caller can tell cheaply that there are more.
-        """
-        sqltype = next(c.sqltype for c in self._public(table).columns if c.name == column)
-        source = f"SELECT {measured(name(column), sqltype)} AS v FROM main.{name(table)}"
-        most = "" if limit is None else f" LIMIT {limit}"
-        rows = self.owner_rows(f"SELECT DISTINCT v FROM ({source}) WHERE v IS NOT NULL{most}")
-        return [value(cell, sqltype) for (cell,) in rows]
+    def columns(self, sql: str, width: int) -> tuple[Sequence[object], ...]:
+        return self._walled(lambda cursor: fetch.columns(cursor.execute(sql), width), 707)
 
     def _by_rows(self, origin: Identity) -> Identity:
         """The identity of what is read: of a database file with each of its tables by itself."""
@@ -243,12 +217,6 @@ class DuckDBEngine:
             self._connection.close()
         self._remove()
 
-    def _public(self, table: str) -> Table:
-        found = self.tables[table]
-        if not found.public:
-            raise error(901, "a private table was about to be read as a public one")
-        return found
-
     def _walled(self, read: Callable[[duckdb.DuckDBPyConnection], Result], code: int) -> Result:
         """Run something on a fresh cursor; raise what goes wrong as constant text, outside of any except block."""
         require_process(self._process)
@@ -281,13 +249,7 @@ class DuckDBEngine:
 
 
 def _told(fault: BaseException, code: int) -> Error:
-    """The error of a failure, in constant text; what is an error of dpsql's own failed an invariant."""
-    if isinstance(fault, Error):
-        crossed = fault.code == "DPSQL-903"
-        return error(903, _TEXTS[903]) if crossed else error(901, "an invariant of the engine failed")
-    if code == 701 and not isinstance(fault, _MACHINE):
-        return RaisedError(701, _TEXTS[701])
-    return error(code, _TEXTS[code])
+    return told(fault, code, lambda of: isinstance(of, _MACHINE), _TEXTS)
 
 
 def _remove(spill: Path, owner: int, held: int | None) -> None:

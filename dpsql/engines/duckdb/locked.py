@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +10,7 @@ import duckdb
 
 from dpsql.core import cancellation
 from dpsql.core.errors import Error, error
+from dpsql.engines.served import outlive_forks
 from dpsql.engines.writing import text
 
 Settings = dict[str, str | bool | int | float | list[str]]
@@ -38,25 +36,12 @@ def connect(spill: Path | None, threads: int | None = None, memory: int | None =
     if threads is not None:
         settings["threads"] = threads
     connection = duckdb.connect(":memory:", config=settings)
-    _outlive_forks(connection)
+    outlive_forks(connection)
     # casts between timestamps with and without a zone would else depend on where the program runs; a cursor knows the global setting
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     # DuckDB 2.0 moves TRY_CAST into its CSV reader, and a value that does not fit then loses its whole row
     connection.execute(f"SET GLOBAL disabled_optimizers = {text(_known_optimizer(connection, 'type_pushdown'))}")
     return connection
-
-
-def _outlive_forks(connection: duckdb.DuckDBPyConnection) -> None:
-    """In a child process, keep a connection for ever: to close it there would wait for threads that the parent alone has."""
-    known = weakref.ref(connection)
-
-    def in_child() -> None:
-        alive = known()
-        if alive is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(alive))
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=in_child)
 
 
 def _known_optimizer(connection: duckdb.DuckDBPyConnection, optimizer: str) -> str:

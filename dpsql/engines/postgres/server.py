@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.core.cancellation import run
 from dpsql.core.errors import error
+from dpsql.engines.served import outlive_forks
 
 if TYPE_CHECKING:
     import psycopg
@@ -167,16 +165,3 @@ def _connected(source: str) -> Connection:
         with suppress(Exception):
             connection.close()
     raise error(707, f"[dataset] source: {problem}", hint=hint)
-
-
-def outlive_forks(connection: object) -> None:
-    """In a child process, keep a connection for ever: to close it there would end that of the parent."""
-    known = weakref.ref(connection)
-
-    def in_child() -> None:
-        alive = known()
-        if alive is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(alive))
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=in_child)
