@@ -32,5 +32,5 @@ class GuardEntry:
     asked: str
 
 
-Decide = Callable[[list[GuardEntry]], None]
+Decide = Callable[[], None]
 """Looks at what was charged since it looked last, in the transaction of a charge; raises what refuses it."""

@@ -91,15 +91,13 @@ class Ledger:
         holder: str = "",
         *,
         seconds: float | None = None,
-        since: int = 0,
         decide: Decide | None = None,
     ) -> Receipt | None:
         """Charge one statement, or refuse it and change nothing.
 
         holder  whose claim on its releases it becomes, for as long as they are worked out (claims.py)
         seconds [s] the longest that the claim may last; None: no end
-        since   the last charge that `decide` has seen
-        decide  sees what was charged after it, while nobody else can charge; what it raises refuses the statement
+        decide  sees what was charged until now, while nobody else can charge; what it raises refuses the statement
         Output  None: one of its releases is stored meanwhile, or worked out, or the request was charged before; nothing was charged
 
         Errors  501 it does not fit; 504 the ledger counts by another accounting; 901 it costs nothing, so it must not come here, or
@@ -110,7 +108,7 @@ class Ledger:
 
         def work(connection: sqlite3.Connection) -> tuple[Receipt, Head] | None:
             if decide is not None:
-                decide([GuardEntry(*row) for row in connection.execute(_ASKED, (since,))])
+                decide()
             return self._charge(connection, request, budget, holder, seconds)
 
         done = self.store.write(work)

@@ -20,13 +20,14 @@ _SIZES = "SELECT name, digest, body FROM size ORDER BY name"
 _PUT = "INSERT OR REPLACE INTO size VALUES (?, ?, ?, ?)"
 _ASKED = "SELECT statement, coalesce((SELECT asked FROM evaluated WHERE charge = id), asked) FROM charge WHERE id = ?"
 _EVALUATED = "INSERT OR REPLACE INTO evaluated VALUES (?, ?)"
-_FORGOTTEN = "SELECT count(*) FROM forgotten"
+_CHANGED = "SELECT (SELECT count(*) FROM forgotten), user_version FROM pragma_user_version"
 _PACKED = "SELECT since, last, digest, body FROM packed WHERE whose = ? AND form = ? ORDER BY last"
 _IS_PACKED = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'packed'"
 _PACKS = """CREATE TABLE IF NOT EXISTS packed (
     whose TEXT NOT NULL, form TEXT NOT NULL, since INTEGER NOT NULL, last INTEGER NOT NULL, digest BLOB NOT NULL, body BLOB NOT NULL,
     PRIMARY KEY (whose, last)
 )"""
+_UNPACK = "DELETE FROM packed WHERE last >= ?"
 _OTHERWISE = "DELETE FROM packed WHERE whose = ? AND (form <> ? OR last > ?)"
 _PACK = "INSERT OR REPLACE INTO packed VALUES (?, ?, ?, ?, ?, ?)"
 _FORGET = """INSERT INTO forgotten SELECT id, ? FROM charge
@@ -70,9 +71,29 @@ def keep_evaluated(ledger: Ledger, asked: Mapping[int, str]) -> None:
     ledger.store.write(lambda connection: connection.executemany(_EVALUATED, list(asked.items())))
 
 
-def forgotten(ledger: Ledger) -> int:
-    """Number of charges that the guard is to forget."""
-    return int(ledger.store.read(lambda connection: connection.execute(_FORGOTTEN).fetchone()[0]))
+def correct(ledger: Ledger, charge: int, asked: str) -> None:
+    """Keep whom a charged statement was about, now that the values that it reads are known; in the transaction that decides it.
+
+    Why  others may have read what was kept of it, and packed that: they read it again once the number of corrections is another
+    """
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute(_EVALUATED, (charge, asked))
+        connection.execute(f"PRAGMA user_version = {_changed(connection)[1] + 1}")
+        if connection.execute(_IS_PACKED).fetchone() is not None:
+            connection.execute(_UNPACK, (charge,))
+
+    ledger.store.read(work)
+
+
+def changed(ledger: Ledger) -> tuple[int, int]:
+    """Number of charges that the guard is to forget, and of corrections: whom a known charge is about is told anew by either."""
+    return ledger.store.read(_changed)
+
+
+def _changed(connection: sqlite3.Connection) -> tuple[int, int]:
+    forgotten, corrected = connection.execute(_CHANGED).fetchone()
+    return int(forgotten), int(corrected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +126,15 @@ def packed(ledger: Ledger, kind: Packing) -> Iterator[tuple[int, int, bytes]]:
         yield since, last, body
 
 
-def keep_packed(ledger: Ledger, kind: Packing, since: int, last: int, body: bytes) -> None:
+def keep_packed(ledger: Ledger, kind: Packing, since: int, last: int, body: bytes, known: tuple[int, int]) -> None:
     """Keep what was packed of the charges after one up to another, in place of all later parts and those of other forms; nothing where
-    another process has packed otherwise meanwhile."""
+    another process has packed otherwise meanwhile, or any were told anew since `known`."""
     row = (kind.whose, kind.form, since, last, _tied(ledger.store, kind, since, last, body), body)
 
     def work(connection: sqlite3.Connection) -> None:
         connection.execute(_PACKS)
         ends = {end for _, end, _, _ in connection.execute(_PACKED, (kind.whose, kind.form))}
-        if max(ends, default=0) <= last and (since in ends or not since):
+        if max(ends, default=0) <= last and (since in ends or not since) and _changed(connection) == known:
             connection.execute(_OTHERWISE, (kind.whose, kind.form, since))
             connection.execute(_PACK, row)
 

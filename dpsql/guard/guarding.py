@@ -32,7 +32,7 @@ from dpsql.guard.identifiers import check_identifiers, check_unsized, is_unsized
 from dpsql.guard.leaving_out import Policy
 from dpsql.guard.lists import Lists
 from dpsql.guard.memory import LATE, Memory, Packs
-from dpsql.guard.record import Judged, outputs
+from dpsql.guard.record import Judged
 from dpsql.guard.units import SampleUnits
 from dpsql.plan.releases import Bounded, Release, SmallCell
 from dpsql.plan.resolved import Block
@@ -81,17 +81,14 @@ class Guarding:
         self._history: History | None = None
         self._audit: Audit | None = None
         self._packs: Packs | None = None
-        self._last = self._forgotten = self._late = 0
+        self._last = self._late = 0
+        # what was forgotten and corrected, as the history was begun
+        self._changed = (0, 0)
         self._known_to_pass: OrderedDict[Hashable, Judged] = sample.passed
 
     @cached_property
     def policy(self) -> Policy:
         return Policy(self._schema.guard.k, self._sample.scale, self._sample.source, blocks(self._schema.guard))
-
-    @property
-    def last(self) -> int:
-        """The last charge that the history holds."""
-        return self._last
 
     @property
     def _is_off(self) -> bool:
@@ -115,40 +112,17 @@ class Guarding:
     def with_released(self, judged: Judged, tables: Mapping[str, PublicTable]) -> Judged:
         """The same, with values that were released in place of those that the sample units would release.
 
-        Why  a condition may be about many with these, and about one person with those: `ABS(age - 62) < (SELECT COUNT(*) ...) - 1629`.
-             Whom the statement is about is known once its subqueries are answered; what then is about few is refused, as the plan has
-             no number of people for it
+        Why  a condition may leave out many with these, and one person with those: `ABS(age - 62) > (SELECT COUNT(*) ...) - 1629`. Whom
+             the statement leaves out is known once its subqueries are answered
         """
         if self._is_off or not tables:
             return judged
         bounded = judged.bounded
         lists = Lists([part.block for part in bounded.blocks], bounded.bounds)
-        # no sample unit has what a list has that is selected privately; a single value is no list. Who chooses by a list of keys
-        # takes or leaves whole groups, of which noise alone may leave none
+        # no sample unit has what a list has that is selected privately; a single value is no list
         single = {one.name for one in bounded.bounds if one.one_row}
-        tables = {
-            name: table
-            for name, table in tables.items()
-            if name in single or not (lists.selected_in(name) or lists.is_of_keys(name))
-        }
-        if not tables:
-            return judged
-        found = self._judged(bounded, tables)
-        # parts of equal size are as large as they are cut, whatever the sample has between two cuts
-        cut = {one.name for one in bounded.bounds if one.name in tables and one.cuts}
-        others = {name: table for name, table in tables.items() if name not in cut}
-        known = found if not cut else self._judged(bounded, others) if others else judged
-        fewer = [
-            error(
-                602,
-                f"rule R2: with the released values that it reads, a query ({one.about}) is about fewer than {self.policy.k} people",
-                hint=f"ask about {self.policy.k} people or more",
-            )
-            for name, one in found.asked.items()
-            if outputs(known.small[name]) - outputs(judged.small[name])
-            or (outputs(found.small[name]) - outputs(judged.small[name]) and one.people < self.policy.k)
-        ]
-        return replace(found, findings=(*found.findings, *fewer))
+        tables = {name: table for name, table in tables.items() if name in single or not lists.selected_in(name)}
+        return self._judged(bounded, tables) if tables else judged
 
     def people_shown(self, bounded: Bounded) -> int | None:
         """The number of people from which a group of a statement is shown, whoever they are; None where more is to be looked at.
@@ -185,8 +159,8 @@ class Guarding:
         """R2: for which aggregates the noisy number of people, with a row that they are about, decides whether they are shown."""
         if not blocks(self._schema.guard) or self._schema.guard.k == 1:
             return ()
-        is_rest = evaluating.lists.asks_for_rest(found.block)
-        absent = is_rest or found.groups < _groups(found) or is_unsized(found.block)
+        lists = evaluating.lists
+        absent = found.groups < _groups(found) or is_unsized(found.block) or lists.reads_release(found.block)
         valued = leaving_out.few_values(evaluating, found, self.policy)
         outputs: dict[Node | None, tuple[Scalar | None, list[str]]] = {}
         for aggregate in found.block.aggregates:
@@ -205,32 +179,32 @@ class Guarding:
         raised (602, 604)."""
         if not asked:
             return []
-        forgotten = remembered.forgotten(self._ledger)
-        if forgotten != self._forgotten:
-            # the owner lets some be forgotten: what is left is read anew
-            self._begin_anew()
-            self._forgotten = forgotten
-        packs = self._opened_packs() if self._schema.guard.mode != "audit" else None
         try:
-            self._load(self._ledger.asked(self._last))
+            self._catch_up()
         finally:
             # what was evaluated anew until the statement was ended is so for the next one
             self._memory.keep()
-        if packs is not None and self._late >= LATE:
-            packs.pack(self._last)
+        if self._packs is not None and self._late >= LATE:
+            self._packs.pack(self._last)
             self._late = 0
         return self.settled(self._problems(asked))
 
-    def decide(self, asked: Sequence[BlockQuestion], rows: list[Row]) -> None:
+    def decide(self, asked: Sequence[BlockQuestion]) -> None:
         """The same once more in the transaction of the charge, where others were charged meanwhile."""
-        if rows:
-            self._load(rows)
+        if self._catch_up():
             self.settled(self._problems(asked))
 
-    def correct(self, charge: int, asked: Sequence[BlockQuestion]) -> None:
-        """Compare a charged statement once more, now that the values that it reads are known, and remember it by these."""
-        self.settled(self._problems(asked))
-        remembered.keep_evaluated(self._ledger, {charge: self.written(asked)})
+    def correct(self, charge: int, asked: Sequence[BlockQuestion]) -> Sequence[Error]:
+        """Compare a charged statement once more, now that the values that it reads are known, and remember it by these: in one
+        transaction, so that of two statements that are answered at once the later one sees the other."""
+
+        def work(_: object) -> Sequence[Error]:
+            self._catch_up(charge)
+            found = self.settled(self._problems(asked))
+            remembered.correct(self._ledger, charge, self.written(asked))
+            return found
+
+        return self._ledger.store.write(work) if asked else []
 
     def written(self, asked: Sequence[BlockQuestion]) -> str:
         """Text of a statement as the ledger keeps it."""
@@ -271,17 +245,33 @@ class Guarding:
             self._packs, self._late = None, 0
         return self._history, self._audit
 
-    def _opened_packs(self) -> Packs:
-        """The packed part of the history; read where nothing was loaded before. An audit compares all keys, which are not packed."""
+    def _catch_up(self, own: int = 0) -> bool:
+        """Read what was charged since, all but a charge of one's own; everything where some was told anew. True if there was any.
+
+        Why  parts are packed of what is compared with; an audit compares all keys, which are not packed
+        """
+        changed = remembered.changed(self._ledger)
+        is_new = changed != self._changed
+        if is_new:
+            self._begin_anew()
+            self._changed = changed
         history, _ = self._known()
-        if self._packs is None:
+        if self._packs is None and self._schema.guard.mode != "audit":
             whose = "" if self._schema.analysts is None else self._analyst
-            depends = (self._sample.identity, self._schema.analysts is None, self.policy.k, self.policy.scale)
-            packs = Packs(self._ledger, history, whose, (*depends, self._forgotten), self._last)
+            depends = (
+                self._sample.identity,
+                self._schema.analysts is None,
+                self.policy.k,
+                self.policy.scale,
+                changed[0],
+            )
+            packs = Packs(self._ledger, history, whose, depends, self._last, changed)
             with self._whole():
-                self._last = self._last or packs.recall()
+                self._last = self._last or packs.recall(own)
             self._packs = packs
-        return self._packs
+        rows = [row for row in self._ledger.asked(self._last) if row.charge != own]
+        self._load(rows)
+        return is_new or bool(rows)
 
     def _load(self, rows: Sequence[Row]) -> None:
         history, audit = self._known()

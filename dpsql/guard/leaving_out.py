@@ -75,15 +75,16 @@ def check(evaluating: Evaluating, block: Block, found: Evaluated, policy: Policy
 
 def few_values(evaluating: Evaluating, found: Evaluated, policy: Policy) -> dict[str, Scalar]:
     """The aggregates of many whose value is NULL or 0 for all but a few of some group, each with the condition that is met by these: as
-    one may write `SUM(x) FILTER (WHERE c)` for `SUM(CASE WHEN c THEN x ELSE 0 END)`."""
+    one may write `SUM(x) FILTER (WHERE c)` for `SUM(CASE WHEN c THEN x ELSE 0 END)`; and those that may be, by a released value."""
     few: dict[str, Scalar] = {}
     if not policy.suppresses:
         return few
+    reads_release = evaluating.lists.reads_release(found.block)
     for aggregate in found.block.aggregates:
         argument = aggregate.argument
         if (
             argument is None
-            or not policy.is_few(found.valued[aggregate.name][2])
+            or not (reads_release or policy.is_few(found.valued[aggregate.name][2]))
             or not _is_computed(argument, evaluating.proofs(found.block))
         ):
             continue

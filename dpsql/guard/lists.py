@@ -105,29 +105,19 @@ class Lists:
             if not bound.reads or not all(self._shows_key(bound.name, column.name) for column in own):
                 yield join, {*compared - own}, bound.chooses
 
-    def is_of_keys(self, table: str) -> bool:
-        """True if a table has nothing but released values of keys."""
-        bound = self._bounds.get(table)
-        return bound is not None and all(self._shows_key(table, name) for name, _ in bound.columns)
-
     def is_cut(self, part: Scalar) -> bool:
         """True if all released values that a part reads cut people into parts of equal size: it leaves out as many, if it decides by
         them."""
         named = {t.name for t in walk(part.tree) if isinstance(t, Table)} & self._bounds.keys()
         return bool(named) and all(self._bounds[name].cuts for name in named)
 
-    def asks_for_rest(self, block: Block) -> bool:
-        """True if a block may be about who is in none of the groups of a list: they are few, and no sample unit is one of them."""
-        return any(
-            part.function in (*NULL_TESTS, "exists") and self._is_of_list(part, block)
-            for expression in block.expressions
-            for part in expression.walk()
-        )
+    def reads_release(self, block: Block) -> bool:
+        """True if a block reads a released value or list: by these it may be about a few whom no sample unit tells of."""
+        return len(self._blocks) > 1 and any(map(self._is_of_release, block.reads))
 
-    def _is_of_list(self, part: Scalar, block: Block) -> bool:
-        read = {t.alias or t.name: t.name for root in _roots(block) for t in walk(root) if isinstance(t, Table)}
-        named = (read.get(c.relation, "") for c in walk(part.tree) if isinstance(c, Column))
-        return any(table in self._bounds or table in self._blocks for table in named)
+    def _is_of_release(self, table: str) -> bool:
+        bound = self._bounds.get(table)
+        return table in self._blocks or (bound is not None and any(map(self._is_of_release, bound.reads)))
 
     def _is_key(self, column: Scalar, table: str, name: str) -> bool:
         """True if a table's column holds nothing but released values of a column, by which alone its releases are grouped."""

@@ -103,19 +103,23 @@ class Packs:
 
     whose      the analyst; "" where there are none
     depends    beside the sample units, on what the answers depend that are compared
+    known      what was told anew as these were read
     """
 
-    def __init__(self, ledger: Ledger, history: History, whose: str, depends: Hashable, begun: int) -> None:
-        self._ledger, self._history = ledger, history
+    def __init__(
+        self, ledger: Ledger, history: History, whose: str, depends: Hashable, begun: int, known: tuple[int, int]
+    ) -> None:
+        self._ledger, self._history, self._known = ledger, history, known
         self._form = Packing(whose, repr((FORM, record.VERSION, depends)))
         # the last charges of the packed parts, and the number of answers with each
         self._ends = [(begun, len(history))]
 
-    def recall(self) -> int:
-        """Add what is packed, as far as it is whole, to an empty history. Output: the last charge of it."""
+    def recall(self, own: int) -> int:
+        """Add what is packed to an empty history, as far as it is whole, and before a charge of one's own, 0 for none. Output: the last
+        charge of it."""
         for since, last, body in remembered.packed(self._ledger, self._form):
             try:
-                found = PastAnswers.unpacked(body) if since == self._ends[-1][0] else None
+                found = PastAnswers.unpacked(body) if since == self._ends[-1][0] and not 0 < own <= last else None
             except _FOREIGN:
                 found = None
             if found is None:
@@ -130,5 +134,6 @@ class Packs:
         while len(self._ends) > 1 and self._ends[-1][1] - self._ends[-2][1] <= len(self._history) - self._ends[-1][1]:
             self._ends.pop()
         since, begun = self._ends[-1]
-        remembered.keep_packed(self._ledger, self._form, since, last, self._history.since(begun).packed())
+        packed = self._history.since(begun).packed()
+        remembered.keep_packed(self._ledger, self._form, since, last, packed, self._known)
         self._ends.append((last, len(self._history)))

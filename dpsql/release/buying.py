@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from dpsql.accounting import claims, failing
 from dpsql.accounting.budget import receipt
 from dpsql.accounting.charging import budget_of, certificate, request_of
-from dpsql.accounting.entries import GuardEntry
 from dpsql.accounting.ledger import Ledger
 from dpsql.accounting.store import clean
 from dpsql.answers.look_up import Held, Missing, Stored
@@ -144,8 +143,8 @@ class Buying:
             guarded = self._ledger.guarded
             for one in held.missing:
                 self._texts.check(one.part, held.plan.bounds, everywhere=guarded)
-        receipt = self._paid(held, staged, fresh, judged, key)
-        return Bought(held, staged, receipt, notes) if receipt is not None else None
+        receipt, later = self._paid(held, staged, fresh, judged, key)
+        return Bought(held, staged, receipt, tuple(dict.fromkeys((*notes, *later)))) if receipt is not None else None
 
     def require_fits(self, plans: Sequence[Compiled]) -> None:
         """Raises 501 where what is bought one after the other does not fit as a whole; nothing is charged."""
@@ -165,9 +164,12 @@ class Buying:
     def _questions(self, held: Held, judged: Judged) -> Sequence[BlockQuestion]:
         return self._guarding.asked(judged.asked, [one.part.release for one in held.missing])
 
-    def _paid(self, held: Held, staged: Staged, fresh: bool, judged: Judged, key: str) -> Receipt | None:
-        """Charge what is missing and run it; None where somebody else works one of them out: nothing was charged."""
-        holder = claims.new_holder()
+    def _paid(
+        self, held: Held, staged: Staged, fresh: bool, judged: Judged, key: str
+    ) -> tuple[Receipt | None, Sequence[str]]:
+        """Charge what is missing and run it, with what the guard warns of meanwhile; None where somebody else works one of them out:
+        nothing was charged."""
+        holder, warned = claims.new_holder(), list[str]()
         with claims.released(holder):
             try:
                 receipt = self._charged(held, holder, fresh, self._questions(held, judged), key)
@@ -175,9 +177,9 @@ class Buying:
                     staged.charged = True
                     with failing.counted(self._ledger, receipt.id, self._analyst):
                         for one in held.missing:
-                            self._look_again(one, receipt, staged, held, judged)
+                            warned += map(str, self._look_again(one, receipt, staged, held, judged))
                             staged.add(one.name, self._run(one, receipt, staged, held, fresh))
-                return receipt
+                return receipt, warned
             except BaseException:
                 # nobody is to wait for what failed
                 with suppress(Error):
@@ -220,13 +222,12 @@ class Buying:
             self._budget,
             holder,
             seconds=float(self._dataset.schema.limits.seconds) + claims.MARGIN_SECONDS,
-            since=self._guarding.last,
-            decide=(lambda rows: self._decide(asked, rows)) if asked else None,
+            decide=(lambda: self._decide(asked)) if asked else None,
         )
 
-    def _decide(self, asked: Sequence[BlockQuestion], rows: list[GuardEntry]) -> None:
+    def _decide(self, asked: Sequence[BlockQuestion]) -> None:
         with cancellation.current().planning():
-            self._guarding.decide(asked, rows)
+            self._guarding.decide(asked)
 
     def receipt(self, loss: PrivacyLoss) -> Receipt:
         """Receipt of a statement that is not charged, or not yet, with what is left."""
@@ -239,8 +240,11 @@ class Buying:
 
     # --- below the charge ---------------------------------------------------------------------------------------------
 
-    def _look_again(self, one: Missing, receipt: Receipt, staged: Staged, held: Held, judged: Judged) -> None:
-        """Raise what the guard says against a release by values that were released a moment ago, before it reaches the engine.
+    def _look_again(
+        self, one: Missing, receipt: Receipt, staged: Staged, held: Held, judged: Judged
+    ) -> Sequence[Error]:
+        """Raise the guard's finding by values that were released a moment ago, before what reads them reaches the engine; in
+        "warn" those that there are.
 
         Why  what is asked of people by a value may be decided by nothing but that value. It is released: the decision is of public
              values, as one before the charge is
@@ -249,13 +253,13 @@ class Buying:
         for name in one.part.bounds:
             staged.bound(name)
         if receipt.id is None or len(staged.released(one.part.bounds)) == len(known):
-            return
+            return ()
         with cancellation.current().planning():
             found = self._with_released(held, judged, staged)
             asked = self._questions(held, found)
             try:
-                self._guarding.settled(_findings(held, found))
-                self._guarding.correct(receipt.id, asked)
+                said = self._guarding.settled(_findings(held, found))
+                return [*said, *self._guarding.correct(receipt.id, asked)]
             except Error as problem:
                 problem.message += CHARGED
                 raise

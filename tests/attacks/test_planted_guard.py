@@ -103,7 +103,7 @@ def nothing_is_loaded(patch: Patch) -> None:
 
 def what_is_packed_hides_the_rest(patch: Patch) -> None:
     """Everything that no packing holds is taken for packed."""
-    patch.setattr(Packs, "recall", lambda self: 1_000)
+    patch.setattr(Packs, "recall", lambda self, own: 1_000)
 
 
 def nothing_is_near(patch: Patch) -> None:

@@ -6,14 +6,18 @@ without noise, at a price at which every difference can be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
 from dpsql.core.errors import Error
 from dpsql.guard.guarding import Guarding
+from dpsql.session.opening import open_session
 from dpsql.session.session import Session
-from tests.support.tracking import data_under
+from tests.support.noise import ZeroNoise
+from tests.support.tracking import data_under, declared
 
 TOTAL = "SELECT COUNT(*) FROM patients"
 MISSING = f"(1629 - ({TOTAL}))"
@@ -49,23 +53,41 @@ def charges(session: Session) -> int:
     return int(str(next(iter(rows))[0]))
 
 
-@pytest.mark.parametrize("condition", [NEAR, f"NOT ({NEAR})"])
-def test_what_reads_a_stored_value_is_refused_before_it_is_charged(session: Session, condition: str) -> None:
+@pytest.mark.parametrize("before", [TOTAL, "SELECT 1"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        f"COUNT(*) FROM patients WHERE {NEAR}",
+        f"SUM(weight_1971_kg) FROM patients WHERE {NEAR}",
+        f"MAX(weight_1971_kg) FROM patients WHERE {NEAR}",
+        f"AVG(weight_1971_kg) FILTER (WHERE {NEAR}) FROM patients",
+        f"SUM(CASE WHEN {NEAR} THEN weight_1971_kg ELSE 0 END) FROM patients",
+        f"SUM(weight_1971_kg * CAST(z AS INTEGER)) FROM (SELECT weight_1971_kg, {NEAR} AS z FROM patients) AS t",
+    ],
+)
+def test_what_is_about_few_by_a_value_is_hidden_by_its_noisy_number_of_people(
+    session: Session, before: str, asked: str
+) -> None:
+    """The value is known before the charge, or is not."""
+    session.execute(before)
+    assert [tuple(row) for row in session.execute(f"SELECT {asked}").rows] == [(None,)]
+
+
+def test_what_reads_a_stored_value_and_leaves_out_few_is_refused_before_it_is_charged(session: Session) -> None:
     session.execute(TOTAL)
     before = charges(session)
-    assert "charged" not in refused(session, f"SELECT SUM(weight_1971_kg) FROM patients WHERE {condition}")
+    assert "charged" not in refused(session, f"SELECT SUM(weight_1971_kg) FROM patients WHERE NOT ({NEAR})")
     assert charges(session) == before == 1
 
 
-@pytest.mark.parametrize("condition", [NEAR, f"NOT ({NEAR})"])
-def test_what_reads_a_new_value_is_refused_before_it_reaches_the_engine(
-    session: Session, condition: str, monkeypatch: pytest.MonkeyPatch
+def test_what_reads_a_new_value_and_leaves_out_few_is_refused_before_it_reaches_the_engine(
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
     engine = session._world.dataset.engine
     known = engine.exact
     monkeypatch.setattr(engine, "exact", lambda sql, *more: asked.append(sql) or known(sql, *more))
-    sql = f"SELECT SUM(weight_1971_kg) FROM patients WHERE {condition}"
+    sql = f"SELECT SUM(weight_1971_kg) FROM patients WHERE NOT ({NEAR})"
     assert refused(session, sql).endswith("; what was charged stays charged")
     assert (len(asked), charges(session)) == (1, 1)
     assert "charged" not in refused(session, sql)
@@ -86,7 +108,86 @@ def test_by_the_sample_alone_it_is_answered(session: Session, monkeypatch: pytes
     """The tests above fail without the rule."""
     monkeypatch.setattr(Guarding, "with_released", lambda self, judged, tables: judged)
     session.execute(TOTAL)
-    assert session.execute(f"SELECT COUNT(*) FROM patients WHERE {NEAR}").rows[0] == (1,)
+    assert session.execute(f"SELECT COUNT(*) FROM patients WHERE NOT ({NEAR})").rows[0] == (1628,)
+
+
+# --- at once ------------------------------------------------------------------------------------------------------
+
+ABOVE = f"SELECT COUNT(*), AVG(age) FROM patients WHERE weight_1971_kg > ({WEIGHT})"
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Session]]:
+    """Two connections of one analyst, which pack whatever they read."""
+    monkeypatch.setattr("dpsql.guard.guarding.LATE", 1)
+    with ExitStack() as opened:
+        yield [
+            opened.enter_context(closing(open_session(declared("nhefs"), None, tmp_path / "ledger", ZeroNoise())))
+            for _ in range(2)
+        ]
+
+
+def beside(session: Session) -> str:
+    """A statement that differs from ABOVE by a few."""
+    with data_under("nhefs", "off").without_noise() as alone:
+        (average,) = next(iter(alone.execute(WEIGHT).rows))
+    return f"SELECT COUNT(*) FROM patients WHERE weight_1971_kg > {float(str(average)) + 0.05:.4f}"
+
+
+def once_charged(session: Session, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
+    """Do something when the next statement is charged, before any of it is released."""
+    engine, waiting = session._world.dataset.engine, [work]
+    known = engine.exact
+    monkeypatch.setattr(engine, "exact", lambda *told: (waiting and waiting.pop()(), known(*told))[1])
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_what_is_remembered_by_a_value_is_read_again_by_who_read_it_before(
+    two: list[Session], tmp_path: Path, reopened: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others kept it as it was before its value was known, in memory or packed: that is not compared."""
+    one, other = two
+    for i in range(3):
+        other.execute(f"SELECT COUNT(*) FROM patients WHERE marital = {i + 1}")
+    once_charged(
+        one,
+        monkeypatch,
+        lambda: [other.execute(f"SELECT AVG(age) FROM patients WHERE sex = '{sex}'") for sex in ("male", "female")],
+    )
+    one.execute(ABOVE)
+    if reopened:
+        with closing(open_session(declared("nhefs"), None, tmp_path / "ledger", ZeroNoise())) as fresh:
+            refused(fresh, beside(fresh))
+    refused(other, beside(other))
+
+
+def test_what_others_are_answered_meanwhile_is_compared_by_the_value(
+    two: list[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = two
+    once_charged(one, monkeypatch, lambda: other.execute(beside(other)))
+    assert refused(one, ABOVE).endswith("; what was charged stays charged")
+
+
+def test_a_statement_that_reads_value_after_value_is_no_pair_of_itself(two: list[Session]) -> None:
+    one, other = two
+    heavy = f"(SELECT AVG(weight_1971_kg) FROM patients WHERE weight_1971_kg > ({WEIGHT}))"
+    assert one.execute(f"SELECT COUNT(*) FROM patients WHERE weight_1971_kg > {heavy}").rows
+    assert other.execute("SELECT COUNT(*) FROM patients").rows == one.execute("SELECT COUNT(*) FROM patients").rows
+    packed = one._world.ledger.store.read(lambda c: c.execute("SELECT last FROM packed").fetchall())
+    assert packed
+
+
+def test_a_warning_by_a_value_that_was_released_a_moment_ago_is_told() -> None:
+    sql = f"SELECT SUM(weight_1971_kg) FROM patients WHERE NOT ({NEAR})"
+    with data_under("nhefs", "warn").without_noise() as warned:
+        for _ in range(2):
+            (note,) = (
+                note
+                for note in warned.execute(f"/* dpsql: fresh */ {sql}").notes
+                if note.startswith("DPSQL-602: rule R3")
+            )
+            assert "sets fewer than 20 people apart" in note
 
 
 @pytest.mark.parametrize(
@@ -112,12 +213,13 @@ def test_one_value_of_groups_that_are_selected_is_read_as_it_was_released(sessio
     refused(session, f"SELECT COUNT(*) FROM patients WHERE NOT ({near})")
 
 
-def test_a_filter_by_a_released_value_is_judged_beside_parts_of_equal_size(session: Session) -> None:
-    refused(
-        session,
+def test_a_filter_by_a_released_value_is_hidden_beside_parts_of_equal_size(session: Session) -> None:
+    sql = (
         f"SELECT COUNT(*) FILTER (WHERE z = 1), COUNT(*) FILTER (WHERE {NEAR}) "
-        "FROM (SELECT *, NTILE(2) OVER (ORDER BY age) AS z FROM patients) AS t",
+        "FROM (SELECT *, NTILE(2) OVER (ORDER BY age) AS z FROM patients) AS t"
     )
+    ((many, few),) = session.execute(sql).rows
+    assert int(str(many)) > 700 and few is None
 
 
 @pytest.mark.parametrize(
@@ -191,6 +293,6 @@ def test_a_column_of_written_rows_is_shown_where_it_is_of_many(session: Session)
 
 
 def test_a_list_of_released_keys_that_is_empty_is_answered(session: Session) -> None:
-    """Noise alone may leave no group of those that are asked for: whole groups, of which R2 tells the few."""
+    """Noise alone may leave no group of those that are asked for: R2 hides that it is nobody."""
     rich = "SELECT marital FROM patients GROUP BY marital HAVING COUNT(*) > 100000"
     assert session.execute(f"SELECT COUNT(*) FROM patients WHERE marital IN ({rich})").rows

@@ -102,7 +102,7 @@ def test_a_charge_is_synchronous_whatever_went_before(ledger: Ledger, asks: Asks
     Answers(ledger).put(1, "f", NoisyTable((), ([1],), 1))
     with pytest.raises(ZeroDivisionError):
         ledger.store.keep(failing)
-    ledger.charge(asks("0.1"), BUDGET, decide=lambda rows: seen.append(ledger.store.read(synchronous)))
+    ledger.charge(asks("0.1"), BUDGET, decide=lambda: seen.append(ledger.store.read(synchronous)))
     assert seen == [1, 2]
 
 
