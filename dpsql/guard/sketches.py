@@ -120,13 +120,13 @@ class Sketches:
                 here, there = here[kept], there[kept]
                 kept = _distances(folded[here], self._folded.values[there]) < 2 * most
                 yield here[kept], there[kept]
-        for one in np.flatnonzero(is_alone).tolist():
-            check()
-            low = np.searchsorted(self._sizes, sizes[one] - most, side="right")
-            others = self._order[low : np.searchsorted(self._sizes, sizes[one] + most)]
-            others = others[able[others]]
-            others = others[_distances(folded[one], self._folded.values[others]) < 2 * most]
-            yield np.full(len(others), one), others
+        alone = np.flatnonzero(is_alone)
+        ends = np.searchsorted(self._sizes, sizes[alone] + most)
+        for ones, at in _spans(np.searchsorted(self._sizes, sizes[alone] - most, side="right"), ends):
+            here, there = alone[ones], self._order[at]
+            here, there = here[able[there]], there[able[there]]
+            kept = _distances(folded[here], self._folded.values[there]) < 2 * most
+            yield here[kept], there[kept]
 
 
 def _sharing(own: Words, known: Words, most: int) -> Iterator[tuple[Places, Places]]:
@@ -173,15 +173,22 @@ def _met(ones: Places, others: Places) -> Iterator[tuple[Places, Places]]:
     """Pairs of cells that have a code in common, where each stands with its cell."""
     others = np.sort(others)
     low, high = (np.searchsorted(others >> _PLACE, ones >> _PLACE, side=side) for side in ("left", "right"))
-    ends = np.cumsum(high - low)
-    begun = 0
-    while begun < len(ones):
+    for mine, at in _spans(low, high):
+        yield ones[mine] & _CELL, others[at] & _CELL
+
+
+def _spans(low: Places, high: Places) -> Iterator[tuple[Places, Places]]:
+    """All places from a low one up to a high one, each with the number of the span that it is in: of several spans at once, of not too
+    many places together."""
+    sizes = np.maximum(high - low, 0)
+    ends, begun = np.cumsum(sizes), 0
+    while begun < len(sizes):
         check()
         done = int(ends[begun - 1]) if begun else 0
         end = max(begun + 1, int(np.searchsorted(ends, done + _PAIRS, side="right")))
-        often = (high - low)[begun:end]
-        at = np.arange(int(often.sum())) - np.repeat(np.cumsum(often) - often, often)
-        yield np.repeat(ones[begun:end] & _CELL, often), others[np.repeat(low[begun:end], often) + at] & _CELL
+        often = sizes[begun:end]
+        inside = np.arange(int(often.sum())) - np.repeat(np.cumsum(often) - often, often)
+        yield np.repeat(np.arange(begun, end), often), np.repeat(low[begun:end], often) + inside
         begun = end
 
 
