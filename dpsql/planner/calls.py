@@ -7,9 +7,11 @@ in the registry is hidden from it behind a word that no function has, and comes 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
+from sqlglot.parser import Parser
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.errors import Error, error
@@ -125,9 +127,19 @@ def restored(tree: exp.Expression) -> None:
             node.set("expression", exp.Literal.string(path.name.removeprefix(_HIDDEN)))
 
 
+def parser() -> Parser:
+    """The parser, with % as close as * and /: the lower end of the supported versions reads 1 + x % 3 as (1 + x) % 3."""
+    parser = _DUCKDB.parser()
+    if TokenType.MOD in parser.TERM:
+        tables: Any = parser
+        tables.TERM = {kind: node for kind, node in parser.TERM.items() if kind != TokenType.MOD}
+        tables.FACTOR = {**parser.FACTOR, TokenType.MOD: exp.Mod}
+    return parser
+
+
 def filled(text: str, values: Mapping[str, exp.Expression]) -> exp.Expression:
     """SQL as a tree, with copies of values in the places of names."""
-    tree = _DUCKDB.parser().parse(hidden(_DUCKDB.tokenize(text)), text)[0]
+    tree = parser().parse(hidden(_DUCKDB.tokenize(text)), text)[0]
     assert isinstance(tree, exp.Expression)
     restored(tree)
     return tree.transform(lambda node: values[node.name].copy() if isinstance(node, exp.Column) else node)

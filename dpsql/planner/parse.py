@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -16,21 +16,22 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dpsql.core.errors import error
 from dpsql.core.spans import Span
-from dpsql.planner.calls import check_calls, hidden, is_foreign, settled, with_tops
+from dpsql.planner.calls import check_calls, hidden, is_foreign, parser, settled, with_tops
 from dpsql.planner.cube_terms import CubeTerms, NamedCube, Synthetic, check_alone, read_named, read_terms
 from dpsql.planner.grammar import check_nodes, check_number
 from dpsql.planner.model_terms import DropModel, ModelTerms, asked_columns, read_drop, read_model
 from dpsql.planner.options import Options, lift_clause, option_named, read_comment, set_option
-from dpsql.planner.parameters import apart, bind, is_text, names_the_moment, numbered
+from dpsql.planner.parameters import Parameters, apart, bind, is_text, names_the_moment, numbered
 from dpsql.planner.table_terms import DropTable, TableTerms, asked_column, read_drop_table, read_table
 from dpsql.planner.unreadable import not_a_question, unreadable
-from dpsql.planner.walks import every, unchanged
+from dpsql.planner.walks import Skeletons, every, unchanged
 from dpsql.schema import spent
 
 LONGEST = 200_000
 DEEPEST = 60
 MOST_TOKENS = 40_000
 DUCKDB = Dialect.get_or_raise("duckdb")
+Result = TypeVar("Result")
 QUESTIONS = ("SELECT", "WITH", "FROM", "(", "VALUES", "TABLE", "PIVOT")
 
 
@@ -134,42 +135,46 @@ class Catalog:
 
 
 Parsed = Query | Explain | Setting | Catalog | Kept
+_Read = tuple[Options, tuple[int, int] | None, bool]
+Parses = Skeletons[_Read]
 
 
-def parse(sql: str, parameters: Sequence[object] | Mapping[str, object] = (), now: datetime | None = None) -> Parsed:
+def parse(sql: str, parameters: Parameters = (), now: datetime | None = None, kept: Parses | None = None) -> Parsed:
     """Read one statement.
 
     parameters  values for `?` and `$1` (a sequence) or `:name` and `$name` (a mapping)
     now         what CURRENT_DATE and CURRENT_TIMESTAMP stand for; bound once
+    kept        trees of the statements before, and of this one from now on
 
     Raises 101 (unreadable), 102, 103 (not a question), 104 (options), 106 (a number), 107 (too large), 108 (parameters).
     """
-    try:
-        return _parse(sql, parameters, now or datetime.now(UTC).replace(tzinfo=None))
-    except RecursionError:
-        pass
-    raise error(107, "the statement is nested too deeply", hint="write fewer nested expressions")
+    return _shallow(lambda: _parse(sql, parameters, now or datetime.now(UTC).replace(tzinfo=None), kept))
 
 
 def unbound(sql: str) -> exp.Expression | None:
-    """A question with its placeholders as they stand, `?` as `$1`, `$2`, ...; None of a statement that takes no parameters. Raises as
-    `parse`."""
-    try:
+    """A question with its placeholders as they stand, `?` as `$1`, ...; None of what takes no parameters. Raises as `parse`."""
+
+    def work() -> exp.Expression | None:
         tokens = _one_statement(_tokens(sql))
         if tokens[0].text.upper() == "EXPLAIN":
             tokens = _explained(sql, tokens[0])
-        if tokens[0].text.upper() not in QUESTIONS:
-            return None
-        tree = _tree(sql, numbered(with_tops(lift_clause(tokens, _comment_options(tokens))[0])))
-        _respelt(tree)
-        check_nodes(tree)
-        return tree
+        return _unbound(sql, tokens)[0] if tokens[0].text.upper() in QUESTIONS else None
+
+    return _shallow(work)
+
+
+def _shallow(work: Callable[[], Result]) -> Result:
+    try:
+        return work()
     except RecursionError:
         pass
     raise error(107, "the statement is nested too deeply", hint="write fewer nested expressions")
 
 
-def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: datetime) -> Parsed:
+def _parse(sql: str, parameters: Parameters, now: datetime, kept: Parses | None) -> Parsed:
+    found = kept.find(sql) if kept is not None else None
+    if found is not None:
+        return _bound(sql, *found, parameters, now)
     tokens = _one_statement(_tokens(sql))
     first = tokens[0].text.upper()
     if first in ("SET", "RESET"):
@@ -179,12 +184,10 @@ def _parse(sql: str, parameters: Sequence[object] | Mapping[str, object], now: d
     if first == "EXPLAIN":
         inner = _explained(sql, tokens[0])
         return Explain(_kept(sql, inner, parameters, now) or _query(sql, inner, parameters, now))
-    return _kept(sql, tokens, parameters, now) or _query(sql, tokens, parameters, now)
+    return _kept(sql, tokens, parameters, now) or _query(sql, tokens, parameters, now, kept)
 
 
-def _kept(
-    sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping[str, object], now: datetime
-) -> Kept | None:
+def _kept(sql: str, tokens: list[Token], parameters: Parameters, now: datetime) -> Kept | None:
     """A statement about what is kept under a name; None for any other."""
     words = [token.text.upper() for token in tokens[:3]]
     if words[:2] in (["DROP", "CUBE"], ["REFRESH", "CUBE"]):
@@ -217,11 +220,18 @@ def _kept(
     return None
 
 
-def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping[str, object], now: datetime) -> Query:
+def _query(sql: str, tokens: list[Token], given: Parameters, now: datetime, kept: Parses | None = None) -> Query:
     if tokens[0].text.upper() not in QUESTIONS:
         raise not_a_question(tokens[0])
-    written, options = tokens, _comment_options(tokens)
-    tokens, options = lift_clause(tokens, options)
+    tree, read = _unbound(sql, tokens)
+    if kept is not None:
+        kept.keep(sql, tree, read)
+    return _bound(sql, tree, read, given, now)
+
+
+def _unbound(sql: str, tokens: list[Token]) -> tuple[exp.Expression, _Read]:
+    """A question with its placeholders; beside it its options, its place in the text where the engine may read it, and Query.timed."""
+    written, (tokens, options) = tokens, lift_clause(tokens, _comment_options(tokens))
     topped = with_tops(tokens)
     tree = _tree(sql, numbered(topped))
     own = _respelt(tree) or len(tokens) < len(written) or any(t.token_type == TokenType.TOP for t in topped)
@@ -229,10 +239,14 @@ def _query(sql: str, tokens: list[Token], parameters: Sequence[object] | Mapping
     with unchanged(tree):
         own = own or bool(every(tree, exp.Placeholder, exp.Parameter, exp.PropertyEQ))
         timed = names_the_moment(tree)
-    plain = None if own else sql[written[0].start : written[-1].end + 1]
+    return tree, (options, None if own else (written[0].start, written[-1].end + 1), timed)
+
+
+def _bound(sql: str, tree: exp.Expression, read: _Read, parameters: Parameters, now: datetime) -> Query:
+    options, place, timed = read
     bound = bind(tree, parameters, now)
     check_calls(bound)
-    return Query(sql, bound, options, plain, timed)
+    return Query(sql, bound, options, None if place is None else sql[slice(*place)], timed)
 
 
 def _tokens(sql: str) -> list[Token]:
@@ -352,16 +366,6 @@ def _catalog(sql: str, word: str, tokens: list[Token]) -> Query | Catalog:
     )
 
 
-def _parser() -> Parser:
-    """The parser, with % as close as * and /: the lower end of the supported versions reads 1 + x % 3 as (1 + x) % 3."""
-    parser = DUCKDB.parser()
-    if TokenType.MOD in parser.TERM:
-        tables: Any = parser
-        tables.TERM = {kind: node for kind, node in parser.TERM.items() if kind != TokenType.MOD}
-        tables.FACTOR = {**parser.FACTOR, TokenType.MOD: exp.Mod}
-    return parser
-
-
 def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
     if tokens[0].text.upper() == "PIVOT":
         from dpsql.planner.spellings import from_pivot
@@ -369,7 +373,7 @@ def _tree(sql: str, tokens: list[Token]) -> exp.Expression:
         tokens = from_pivot(tokens)
     problem: ParseError | None = None
     try:
-        trees = _parser().parse(hidden(tokens), sql)
+        trees = parser().parse(hidden(tokens), sql)
     except ParseError as failure:
         problem = failure
     if problem is not None:

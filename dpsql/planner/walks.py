@@ -1,11 +1,15 @@
-"""Walks through the parser's trees, and copies of them, without what its own do for each node."""
+"""Walks through the parser's trees, and copies of them, without what its own do for each node; texts and trees that differ in constants
+alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from sqlglot import exp
 
@@ -95,3 +99,138 @@ def copied(node: exp.Expression) -> exp.Expression:
         made._meta = dict(node._meta)
     made._type = node._type
     return made
+
+
+# --- what differs in constants alone --------------------------------------------------------------------------------
+
+HOLE, BROKEN = "\0", "\1"
+"""In place of a whole number or a date, and of a number with decimals."""
+_DATE = re.compile(r"'([0-9]{4}-[0-9]{2}-[0-9]{2})'")
+_CONSTANT = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|(?<![\w.$])[0-9]+(?:\.[0-9]+)?(?![\w.])""")
+"""A name or a text, whole; or a number."""
+_UNSURE = re.compile(r"--|/\*|\\|[\0\1]|\$(?!cut\b)")
+"""Characters that may begin a comment, or a text in other quotes."""
+
+
+def lifted(text: str) -> tuple[str, list[str]] | None:
+    """A text with holes in place of its constants, and these; None where one could be mistaken.
+
+    >>> lifted("SELECT t1.a + 12 FROM t1 WHERE d < '2020-01-31' AND e = '1'")
+    ("SELECT t1.a + \\x00 FROM t1 WHERE d < '\\x00' AND e = '1'", ['12', '2020-01-31'])
+    """
+    if _UNSURE.search(text):
+        return None
+    values: list[str] = []
+
+    def hole(part: re.Match[str]) -> str:
+        date = _DATE.fullmatch(part[0])
+        if part[1] is not None and date is None:
+            return part[0]
+        values.append(date[1] if date is not None else part[0])
+        return f"'{HOLE}'" if date is not None else BROKEN if "." in part[0] else HOLE
+
+    return _CONSTANT.sub(hole, text), values
+
+
+MOST, LONGEST = 256, 10_000
+"""Trees that are kept, and [characters] of the text of one."""
+_DIGITS = 18
+_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
+_AROUND = (exp.Paren, exp.Neg, exp.Cast)
+
+Read = TypeVar("Read", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Skeleton(Generic[Read]):
+    """A tree that nobody changes, its constants in the order of the text, and by the places of nodes those that may be others."""
+
+    tree: exp.Expression
+    values: tuple[str, ...]
+    read: Read
+    holes: Mapping[int, int]
+
+    def filled(self, values: tuple[str, ...]) -> exp.Expression | None:
+        """A copy with other constants; None where one may not be another."""
+        others = {place for place, (one, other) in enumerate(zip(self.values, values, strict=True)) if one != other}
+        if not others.issubset(self.holes.values()):
+            return None
+        tree = copied(self.tree)
+        nodes = every(tree, exp.Expression) if others else []
+        for at, place in self.holes.items() if others else ():
+            nodes[at].set("this", values[place])
+        return tree
+
+    def learnt(self, tree: exp.Expression, values: tuple[str, ...]) -> Mapping[int, int]:
+        """The constants that may be others, once a second text is parsed; none where the trees differ in anything else."""
+        pairs = [pair for pair in enumerate(zip(self.values, values, strict=True)) if pair[1][0] != pair[1][1]]
+        asked, found = {pair: place for place, pair in pairs}, dict(self.holes)
+        ones, others = every(self.tree, exp.Expression), every(tree, exp.Expression)
+        if len(asked) < len(pairs) or len(ones) != len(others):
+            # one of two constants alike may stand in no tree
+            return {}
+        for at, (one, other) in enumerate(zip(ones, others, strict=True)):
+            if _own(one) != _own(other):
+                place = asked.pop((one.name, other.name), None) if _is_compared(one) and _is_compared(other) else None
+                if place is None:
+                    return {}
+                found[at] = place
+        return found if not asked else {}
+
+
+class Skeletons(Generic[Read]):
+    """The newest trees of one thread's statements, and what was read of each beside its tree: parsed once, and copied with other
+    constants.
+
+    Why    nothing that is done with a statement before its names are resolved reads more of a constant than that it is one where it
+           is compared: from there on everything is of the constants themselves. So such a constant is put in; every other one, in a
+           call, in LIMIT or in GROUP BY 2, has to be the same. The texts are as long, so that all places in them stay
+    Limit  which constants stand where is learnt of two texts that were both parsed, whose trees differ in these alone
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Hashable, _Skeleton[Read]] = OrderedDict()
+
+    def find(self, sql: str) -> tuple[exp.Expression, Read] | None:
+        """The tree that a text would be parsed into, for whoever changes it; None where it has to be parsed."""
+        asked = _asked(sql)
+        known = self._known.get(asked[0]) if asked is not None else None
+        tree = known.filled(asked[1]) if known is not None and asked is not None else None
+        return (tree, known.read) if tree is not None and known is not None else None
+
+    def keep(self, sql: str, tree: exp.Expression, read: Read) -> None:
+        """Keep a copy of what a text was parsed into."""
+        asked = _asked(sql)
+        if asked is None:
+            return
+        known = self._known.pop(asked[0], None)
+        alike = known is not None and known.read == read
+        holes = known.learnt(tree, asked[1]) if known is not None and alike else {}
+        self._known[asked[0]] = _Skeleton(copied(tree), asked[1], read, holes)
+        if len(self._known) > MOST:
+            self._known.popitem(last=False)
+
+
+def _asked(sql: str) -> tuple[Hashable, tuple[str, ...]] | None:
+    """The text without its constants but for their lengths, and these; None where one could be mistaken."""
+    found = lifted(sql) if len(sql) <= LONGEST else None
+    if found is None or any(len(value) > _DIGITS for value in found[1]):
+        return None
+    return (found[0], tuple(map(len, found[1]))), tuple(found[1])
+
+
+def _is_compared(node: exp.Expression) -> bool:
+    """True if a node is a constant that something is compared with."""
+    above = node.parent
+    while isinstance(above, _AROUND):
+        above = above.parent
+    return isinstance(node, exp.Literal) and isinstance(above, _COMPARED)
+
+
+def _own(node: exp.Expression) -> tuple[object, ...]:
+    """A node without those below it, but for how many they are."""
+    parts = {
+        name: None if isinstance(value, exp.Expression) else len(value) if isinstance(value, list) else value
+        for name, value in node.args.items()
+    }
+    return type(node), parts, node._meta or None

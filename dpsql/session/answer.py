@@ -187,7 +187,8 @@ def parameter_types(text: str, world: World) -> tuple[SqlType | None, ...]:
 
 def read(text: str, parameters: Parameters, world: World) -> Parsed:
     """The statement, with the declared tables by their own names and the session's options."""
-    statement = kept.parsed(text, parameters, world) if calls_names(text) else parse(text, parameters)
+    known = world.commons.parses
+    statement = kept.parsed(text, parameters, world) if calls_names(text) else parse(text, parameters, kept=known)
     if spent.ROWS in text.lower():
         kept.load_synthetic(statement, world)
     if isinstance(statement, Query):
@@ -307,9 +308,8 @@ def _finished(bought: Bought, columns: Columns, world: World) -> Answer:
 
 def _is_kept(query: Query, found: Answer) -> bool:
     """True if an answer is kept for who asks the same text again."""
-    if query.timed or query.options.fresh or not found.fingerprints:
-        return False
-    return len(found.rows) <= MOST_ROWS and is_plain(found.columns)
+    again = bool(found.fingerprints) and not (query.timed or query.options.fresh)
+    return again and len(found.rows) <= MOST_ROWS and is_plain(found.columns)
 
 
 def _is_for_all(found: Answer, held: Held) -> bool:

@@ -15,16 +15,17 @@ from dataclasses import dataclass, field
 from dpsql.answers.recent import Newest, Shelf
 from dpsql.guard.units import SampleUnits
 from dpsql.plan.releases import Bounded
-from dpsql.planner.parse import Query
+from dpsql.planner.parse import Parses, Query
 from dpsql.session.result import Answer
 
 
 @dataclass(slots=True)
 class Commons:
-    """Answers and plans by the versions of the data, and sample units."""
+    """Answers and plans by the versions of the data, parsed statements, and sample units."""
 
     answers: Shelf[Answer] = field(default_factory=Shelf)
     plans: Newest[tuple[Query, Bounded]] = field(default_factory=Newest)
+    parses: Parses = field(default_factory=Parses)
     _units: dict[Hashable, SampleUnits] = field(default_factory=dict)
 
     def same(self, public: Hashable, units: SampleUnits) -> SampleUnits:

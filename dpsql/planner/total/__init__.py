@@ -30,8 +30,9 @@ from dpsql.planner.calls import hidden, restored
 from dpsql.planner.total.operators import NAMES
 from dpsql.planner.total.proofs import Proof, proved
 from dpsql.planner.total.relations import Columns, Relations, Tables
-from dpsql.planner.total.shapes import Shapes, lifted
+from dpsql.planner.total.shapes import Shapes
 from dpsql.planner.total.walk import NotTotalError
+from dpsql.planner.walks import lifted
 from dpsql.schema.model import UNIT_COLUMN, Column, Schema, Table, bounds_fact, with_unit
 
 _DUCKDB = Dialect.get_or_raise("duckdb")

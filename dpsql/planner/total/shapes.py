@@ -16,15 +16,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from dpsql.planner.walks import BROKEN, HOLE, lifted
+
 MOST = 256
 """Shapes that are remembered."""
-_HOLE, _BROKEN = "\0", "\1"
-"""In place of a whole number or a date, and of a number with decimals."""
-_DATE = re.compile(r"'([0-9]{4}-[0-9]{2}-[0-9]{2})'")
-_CONSTANT = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|(?<![\w.$])[0-9]+(?:\.[0-9]+)?(?![\w.])""")
-"""A name or a text, whole; or a number."""
-_UNSURE = re.compile(r"--|/\*|\\|[\0\1]|\$(?!cut\b)")
-"""Characters that may begin a comment, or a text in other quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,28 +92,8 @@ class Shapes:
             return None
 
 
-def lifted(text: str) -> tuple[str, list[str]] | None:
-    """A text with holes in place of its constants, and these; None where one could be mistaken.
-
-    >>> lifted("SELECT t1.a + 12 FROM t1 WHERE d < '2020-01-31' AND e = '1'")
-    ("SELECT t1.a + \\x00 FROM t1 WHERE d < '\\x00' AND e = '1'", ['12', '2020-01-31'])
-    """
-    if _UNSURE.search(text):
-        return None
-    values: list[str] = []
-
-    def hole(part: re.Match[str]) -> str:
-        date = _DATE.fullmatch(part[0])
-        if part[1] is not None and date is None:
-            return part[0]
-        values.append(date[1] if date is not None else part[0])
-        return f"'{_HOLE}'" if date is not None else _BROKEN if "." in part[0] else _HOLE
-
-    return _CONSTANT.sub(hole, text), values
-
-
 def _filled(key: str, values: Sequence[str]) -> str:
-    first, *rest = re.split(f"[{_HOLE}{_BROKEN}]", key)
+    first, *rest = re.split(f"[{HOLE}{BROKEN}]", key)
     return first + "".join(value + part for value, part in zip(values, rest, strict=True))
 
 

@@ -18,7 +18,7 @@ from dpsql.planner.options import Options
 from dpsql.planner.parse import Query, parse
 from dpsql.planner.total import proofs
 from dpsql.planner.total.proofs import Proof
-from dpsql.planner.total.shapes import lifted
+from dpsql.planner.walks import lifted
 from dpsql.schema.model import Schema
 from tests.support.opened import data_of
 from tests.support.planning import compile_statement

@@ -9,7 +9,8 @@ import pytest
 from sqlglot import exp
 
 from dpsql.planner import total
-from dpsql.planner.total.shapes import Shapes, lifted
+from dpsql.planner.total.shapes import Shapes
+from dpsql.planner.walks import lifted
 
 ALIKE = (
     ("SELECT a + {} FROM t1 WHERE d < '{}' AND b > CAST({} AS DOUBLE)", [("1", "2020-01-01", "1.0"), ("7", "1999-12-31", "0.25")]),
