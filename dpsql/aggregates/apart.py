@@ -7,22 +7,38 @@ AVG(x) is S / n within the bounds, of a stored SUM(x) and a stored COUNT(x); its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from dpsql.aggregates.avg import Pair
-from dpsql.aggregates.base import Estimate, EstimateDefaults, Noise, ReleasedColumn, Statistic
+from dpsql.aggregates.base import (
+    Estimate,
+    EstimateDefaults,
+    Limits,
+    Noise,
+    ReleasedColumn,
+    Sensitivity,
+    Statistic,
+    StatisticDefaults,
+    UnitSums,
+)
 from dpsql.aggregates.count import Rows, counted_rows
 from dpsql.aggregates.ends import ConfidenceBounds
-from dpsql.aggregates.joint import Joint
+from dpsql.aggregates.forms import CountOfForm, Form, finest
+from dpsql.aggregates.joint import Joint, ReadOff
+from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.ratios import average
-from dpsql.aggregates.record import Aggregate, Part, Record
+from dpsql.aggregates.record import Aggregate, Part, Record, value_key
 from dpsql.aggregates.sum import Total
-from dpsql.aggregates.term import Term
+from dpsql.aggregates.telling import Say
+from dpsql.aggregates.term import Term, may_be_missing
+from dpsql.core.errors import error
 from dpsql.core.sqltypes import DOUBLE, SqlType
+from dpsql.expressions.scalar import Scalar
+from dpsql.sql.nodes import Node
 
 
 def statistics_apart(statistic: Statistic, asked: Sequence[Record]) -> dict[Part, Statistic]:
@@ -40,20 +56,22 @@ def statistics_apart(statistic: Statistic, asked: Sequence[Record]) -> dict[Part
 def ways_apart(
     statistic: Statistic, aggregate: Aggregate, *, cut: bool
 ) -> list[tuple[tuple[Statistic, ...], Estimate | None]]:
-    """The statistics that a column of a joint vector can be read off as well, and how: of two at once by that estimate, of one as
-    the aggregate reads it.
+    """The statistics that a column of a joint vector, or of moments, can be read off as well, and how: of two at once by that
+    estimate, of one as the aggregate reads it.
 
     cut  whether rows of a unit may be cut: then not those that count rows with a value alone towards its limit
     """
-    apart = aggregate.record.apart
-    if not isinstance(statistic, Joint) or apart is None:
+    apart, degree = aggregate.record.apart, aggregate.record.degree
+    if not isinstance(statistic, Joint | Moments) or (apart is None and degree != 2):
         return []
     counted = statistic.counted
     if not aggregate.values:
         return [((Rows(counted),), None)]
-    seen = statistic.of(aggregate.bases[0])
-    term = seen.term
-    if cut and seen.count != seen.rows:
+    held = next(one for one in statistic.terms if value_key(one.scalar) == value_key(aggregate.bases[0]))
+    missing, term = cut and may_be_missing(held), finest(held)
+    if apart is None:
+        return [] if missing else [((Moments((held,), (2,), counted),), None)]
+    if missing:
         return [((Pair(term, counted, True),), None)]
     own: dict[Part, Statistic] = {"sum": Total(term, counted), "count": Rows(counted_rows(term.scalar, counted))}
     pairs = [((Pair(term, counted, with_rows),), None) for with_rows in (False, True)]
@@ -88,3 +106,61 @@ class AvgOfTwo(EstimateDefaults):
         ]
         ends = ConfidenceBounds(*(np.where(shown, end * quantum, np.nan) for end in (below, above)))
         return ReleasedColumn(values, ends.within(low * quantum, high * quantum, quantum))
+
+
+@dataclass(frozen=True, slots=True)
+class PartOfStatistic(StatisticDefaults):
+    """A statistic as it is read off the cells of another one that is stored: never asked of data.
+
+    forms  what its columns are made of: M or n of a number of rows; of moments their cells; else M, n and T
+    """
+
+    statistic: Statistic
+    forms: tuple[Form, ...]
+
+    @property
+    def cells(self) -> int:
+        return len(self.forms[0].weights)
+
+    @property
+    def number(self) -> Estimate:
+        """A number of rows, as it is read off."""
+        return CountOfForm(self.forms[0])
+
+    @property
+    def seen(self) -> ReadOff:
+        *_, count, total = self.forms
+        return ReadOff(count, total, self.terms[0])
+
+    @property
+    def identity(self) -> Hashable:
+        return "part", self.statistic.identity, self.forms
+
+    @property
+    def inputs(self) -> tuple[Scalar, ...]:
+        return self.statistic.inputs
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return self.statistic.terms
+
+    def with_terms(self, change: Callable[[Term], Term]) -> PartOfStatistic:
+        return replace(self, statistic=self.statistic.with_terms(change))
+
+    def sensitivity(self, limits: Limits) -> Sensitivity:
+        return self.statistic.sensitivity(limits)
+
+    def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
+        raise error(901, "what is stored was about to be asked anew")
+
+    def unit_sums(self, names: Sequence[Node]) -> UnitSums:
+        raise error(901, "what is stored was about to be asked anew")
+
+    def adds_up(self, one_row: bool) -> bool:
+        return True
+
+    def expected(self, units: Fraction, rows: Fraction) -> None:
+        return None
+
+    def told(self, say: Say) -> str:
+        return f"{self.statistic.told(say)}, read off one vector with others"

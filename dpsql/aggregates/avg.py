@@ -36,7 +36,7 @@ from dpsql.aggregates.base import (
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.ends import ConfidenceBounds
 from dpsql.aggregates.sampling import of_average
-from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, numbers_and_sums
+from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, filtered
 from dpsql.aggregates.telling import Say, clamped, where
 from dpsql.aggregates.term import Term
 from dpsql.core.columns import Column, combined, whole
@@ -76,11 +76,17 @@ class Pair(StatisticDefaults):
         return self.term.steps(names[0])
 
     def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
-        kept, (pair,) = numbers_and_sums(self.terms, self.counted, names)
-        return (*pair, counting(kept)) if self.with_rows else pair
+        kept, *pair = self._sums(names)
+        return (*pair, counting(kept)) if self.with_rows else tuple(pair)
+
+    def _sums(self, names: Sequence[Node]) -> tuple[Node | None, Node, Node]:
+        """The condition of the rows, where there is one, the number of values, and their sum."""
+        read = len(self.inputs)
+        kept = filtered(names[1:read])
+        return kept, *self.term.count_and_total(names[0], iter(names[read:]), kept)
 
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
-        kept, ((n, total),) = numbers_and_sums(self.terms, self.counted, names)
+        kept, n, total = self._sums(names)
         if not self.with_rows:
             clamped = clamped_total(self.term, TOTAL, ROWS, CUT)
             return UnitSums(n, (("total", total),), (CUT, clamped), (ROWS, TOTAL))

@@ -8,20 +8,24 @@ its interval follows from the exact distribution (mechanisms/weighted.py). Two n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from dpsql.aggregates.base import EstimateDefaults, Floats, Noise, ReleasedColumn
-from dpsql.aggregates.count import counted
+from dpsql.aggregates.avg import Pair
+from dpsql.aggregates.base import EstimateDefaults, Floats, Noise, ReleasedColumn, Statistic
+from dpsql.aggregates.count import Rows, counted_rows
+from dpsql.aggregates.count import counted as counted_column
 from dpsql.aggregates.ends import ConfidenceBounds
 from dpsql.aggregates.ratios import average
-from dpsql.aggregates.sum import column_in_type
+from dpsql.aggregates.sum import Total, column_in_type
 from dpsql.aggregates.term import Term
+from dpsql.aggregates.term import term as term_of
 from dpsql.core.columns import Column
 from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
+from dpsql.expressions.scalar import Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,44 @@ class Form:
         return math.sqrt(self.square) * noise.half_width_of_sum(1, level)
 
 
+def averaged(told: Sequence[Form]) -> tuple[Form, float]:
+    """Independent estimates of one number, weighted by their precision; and the precision of that."""
+    whole = sum([1 / form.square for form in told], 0.0)
+    first, *rest = [form.times(1 / form.square / whole) for form in told]
+    for form in rest:
+        first = first.plus(form)
+    return first, whole
+
+
+def without(average: Form, precision: float, one: Form) -> Form:
+    """An average without one of the estimates in it: exactly 0 where that has its weights."""
+    own = 1 / one.square
+    left = average.times(precision / (precision - own)).plus(one.times(-own / (precision - own)))
+    return Form(tuple(0.0 if mine else w for w, mine in zip(left.weights, one.weights, strict=True)))
+
+
+def readable(
+    term: Term, counted: Scalar | None, rows: Form | None, n: Form, total: Form, *, alone: bool
+) -> Iterator[tuple[Statistic, tuple[Form, ...]]]:
+    """The statistics of one value that can be read off a vector which tells n and T, and M where that is not None, by these.
+
+    alone  whether n, T and the pair of both are read without M too: not where rows without a value count towards what a unit may have
+    """
+    fine = finest(term)
+    total = total.times(float(term.quantum / fine.quantum))
+    if rows is not None:
+        yield Pair(fine, counted, True), (rows, n, total)
+    if alone:
+        yield Rows(counted_rows(term.scalar, counted)), (n,)
+        yield Total(fine, counted), (n, n, total)
+        yield Pair(fine, counted, False), (n, n, total)
+
+
+def finest(term: Term) -> Term:
+    """The same on the grid of a value whose square is not needed: that of squares is coarser."""
+    return term_of(term.scalar, "SUM")
+
+
 def off_cube(term: Term) -> tuple[Form, Form]:
     """T [quanta] and n, of the centred sum of a cube and of n: two numbers with noise of their own (joint.py)."""
     return Form((0.5, (term.lower + term.upper) / 2)), Form((0.0, 1.0))
@@ -89,7 +131,7 @@ class CountOfForm(EstimateDefaults):
         return (self.form.at_most(noise, level),)
 
     def column(self, cells: Sequence[Sequence[int]], noise: Noise, level: Fraction) -> ReleasedColumn:
-        return counted(self.form.value(cells), self.half_width(noise, level))
+        return counted_column(self.form.value(cells), self.half_width(noise, level))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ without a value and the scaling are ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -34,11 +34,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.aggregates.base import CUT, ROWS, Limits, Sensitivity, StatisticDefaults, UnitSums, sensitivity_of_rows
-from dpsql.aggregates.count import counting
+from dpsql.aggregates.base import (
+    CUT,
+    ROWS,
+    Limits,
+    Sensitivity,
+    Statistic,
+    StatisticDefaults,
+    UnitSums,
+    sensitivity_of_rows,
+)
+from dpsql.aggregates.count import Rows, counting
+from dpsql.aggregates.forms import Form, finest, readable
 from dpsql.aggregates.sum import filtered
 from dpsql.aggregates.telling import Say, clamped, where
-from dpsql.aggregates.term import Term, whole_number
+from dpsql.aggregates.term import Term, may_be_missing, whole_number
 from dpsql.core.sqltypes import HUGEINT
 from dpsql.core.wording import listed
 from dpsql.expressions.scalar import Scalar, tree_of
@@ -188,6 +198,31 @@ class Moments(StatisticDefaults):
         missing = Chain("AND" if self.lone else "OR", tuple(Bare(Is(x, "NULL")) for x in names[len(self.inputs) :]))
         lacking = counting(Bare(Chain("AND", (missing, *self._condition(names)))))
         return Bare(Binary("*", whole_number(self.weight, HUGEINT), lacking))
+
+    def same(self, *, cut: bool) -> Iterator[tuple[Statistic, tuple[Form, ...]]]:
+        """By the number of rows, n and T of each value; where two are the degree, only of those whose own grid is as coarse.
+
+        cut  whether rows of a unit may be cut: all that are counted here count towards its limit
+        """
+        all_rows = Form((1 / self.weight,) * self.cells) if self.with_rows else None
+        if all_rows is not None:
+            yield Rows(self.counted), (all_rows,)
+        missing = any(may_be_missing(t) for t in self.terms)
+        if len(self.terms) > 1 and missing and (cut or not self.lone):
+            return
+        for i, (part, degree) in enumerate(zip(self.terms, self.degrees, strict=True)):
+            if sum(self.degrees) > 2 and finest(part).quantum != part.quantum:
+                continue
+            n = self._form(self.rows((i,)))
+            total = n.times(part.lower).plus(self._form(self.power(1, i, (i,))).times(part.width / degree))
+            alone = not (cut and self.with_rows and missing)
+            if alone and self.with_rows and len(self.terms) == 1:
+                own = replace(self, with_rows=False)
+                yield own, tuple(Form.of(self.cells, {cell: 1.0}) for cell in range(own.cells))
+            yield from readable(part, self.counted, all_rows, n, total, alone=alone)
+
+    def _form(self, weights: Weights) -> Form:
+        return Form(tuple((weights / self.weight).tolist()))
 
     # --- what the cells say -------------------------------------------------------------------------------------------
 

@@ -10,11 +10,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
 from dpsql.aggregates.base import EstimateDefaults, Floats, Noise, ReleasedColumn
 from dpsql.aggregates.count import counted
+from dpsql.aggregates.forms import Form
 from dpsql.aggregates.formulas import Formula, Seen, widths
 from dpsql.aggregates.moments import Moments, Numbers, Places, Weights
 from dpsql.aggregates.resampling import Resampled
@@ -86,12 +88,14 @@ class OfMoments(EstimateDefaults):
     """A number computed of the moments: NULL where the noisy counts do not allow it, else within what it can be.
 
     terms  the places of x, and of y of an aggregate of (y, x)
+    forms  the cells of the moments as sums of the cells that are released; (): they are these
     """
 
     moments: Moments
     formula: Formula
     terms: Places = (0,)
     sqltype: SqlType = DOUBLE
+    forms: tuple[Form, ...] = ()
 
     depends = True
 
@@ -100,7 +104,15 @@ class OfMoments(EstimateDefaults):
 
     def errors(self, noise: Noise, level: Fraction) -> tuple[float, ...]:
         one = noise.half_width_of_sum(1, level) / self.moments.weight
-        return tuple(one * math.sqrt(float(weights @ weights)) for weights in self._compared())
+        return tuple(one * float(np.linalg.norm(weights @ self._made_of())) for weights in self._compared())
+
+    def _made_of(self) -> Floats:
+        """The weights of the cells that each cell of the moments is made of, one row each."""
+        return np.array([form.weights for form in self.forms]) if self.forms else np.eye(self.moments.cells)
+
+    def _read(self, cells: Numbers) -> Numbers:
+        """The cells of the moments."""
+        return self._made_of() @ cells.astype(float) if self.forms else cells
 
     def _compared(self) -> Iterator[Floats]:
         """Weights of the cells in what each is off by: an average near its bounds and the middle, in its own unit; else the variances
@@ -134,7 +146,11 @@ class OfMoments(EstimateDefaults):
         # of one of two values as many cells are added up, each with noise of its own
         m = self.moments
         alike = m.rows(self.terms).sum() // math.prod(m.degrees[place] + 1 for place in self.terms)
-        return Fraction(moved, m.weight) * Fraction(math.sqrt(alike))
+        most = Fraction(math.sqrt(alike))
+        if self.forms:
+            # weights of at most 1 each, of whatever signs
+            most = Fraction(max(float(np.linalg.norm(s @ self._made_of())) for s in product((-1, 1), repeat=m.cells)))
+        return Fraction(moved, m.weight) * most
 
     @property
     def _step(self) -> float:
@@ -146,9 +162,9 @@ class OfMoments(EstimateDefaults):
             return ReleasedColumn([], [])
         exact = _exact(cells)
         values = self.values(exact)
-        clear = self._clearness(exact, noise)
+        seen = Seen(self.moments, self._read(exact), self.terms)
+        clear = self._clearness(seen, noise)
         shown = ~np.isnan(values) & (clear > SHOWN)
-        seen = Seen(self.moments, exact, self.terms)
         least, most = self.formula.within(seen.low(), [seen.width(role) for role in range(len(self.terms))])
         found: list[object] = [v if s else None for v, s in zip(values.tolist(), shown.tolist(), strict=True)]
         known = (clear > KNOWN).tolist()
@@ -158,13 +174,13 @@ class OfMoments(EstimateDefaults):
 
     def values(self, cells: Numbers) -> Floats:
         """The number for each group, NaN where it is unknown."""
-        return np.asarray(self.formula.value(Seen(self.moments, cells, self.terms)), dtype=float)
+        return np.asarray(self.formula.value(Seen(self.moments, self._read(cells), self.terms)), dtype=float)
 
-    def _clearness(self, cells: Numbers, noise: Noise) -> Floats:
+    def _clearness(self, seen: Seen, noise: Noise) -> Floats:
         """By how many of the noise's standard deviations the least variance that is divided by is above 0."""
+        m, cells = self.moments, seen.cells
         found = np.full(cells.shape[1], math.inf)
         one = noise.half_width_of_weights((1.0,), Fraction(95, 100)) / 1.96
-        m, seen = self.moments, Seen(self.moments, cells, self.terms)
         rows = m.rows(self.terms)
         for role in self.formula.divides:
             place = self.terms[role]
@@ -173,5 +189,5 @@ class OfMoments(EstimateDefaults):
             n, variance = np.asarray(seen.n, dtype=float), np.nan_to_num(seen.variance(role))
             mean = np.clip(np.asarray(first @ cells, dtype=float) / np.maximum(n, 1.0), 0, 1)
             off = second[:, None] - 2 * first[:, None] * mean + rows[:, None] * (mean**2 - variance)
-            found = np.minimum(found, variance * n / (one * np.sqrt((off**2).sum(axis=0))))
+            found = np.minimum(found, variance * n / (one * np.linalg.norm(self._made_of().T @ off, axis=0)))
         return found

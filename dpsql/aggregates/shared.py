@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from dpsql.aggregates.apart import AvgOfTwo
+from dpsql.aggregates.apart import AvgOfTwo, PartOfStatistic
 from dpsql.aggregates.avg import AvgOf, Pair, SumOfPair
 from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.bounds import bounded_sum, clamped
@@ -14,7 +14,7 @@ from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.distinct_values import DistinctValues, declared_values
 from dpsql.aggregates.forms import AvgOfForms, CountOfForm, SumOfForm, off_cube
 from dpsql.aggregates.formulas import BY_NAME
-from dpsql.aggregates.joint import Joint, PartOfJoint, ReadOff
+from dpsql.aggregates.joint import Joint, ReadOff
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.of_moments import CountOfMoments, OfMoments, SumOfMoments
 from dpsql.aggregates.record import Aggregate, Around, Record, value_key
@@ -31,7 +31,7 @@ def unreadable(statistic: Statistic, aggregate: Aggregate) -> Exception:
     return error(901, f"{aggregate.function} is not read off {type(statistic).__name__}")
 
 
-def _seen(statistic: Joint | PartOfJoint, aggregate: Aggregate) -> ReadOff:
+def _seen(statistic: Joint | PartOfStatistic, aggregate: Aggregate) -> ReadOff:
     return statistic.of(aggregate.bases[0]) if isinstance(statistic, Joint) else statistic.seen
 
 
@@ -57,7 +57,7 @@ def all_rows(statistic: Statistic, aggregate: Aggregate) -> Estimate:
             return CountOf(3, statistic.term.width, aggregate.sqltype)
         case Joint():
             return CountOfForm(statistic.all_rows, aggregate.sqltype)
-        case PartOfJoint():
+        case PartOfStatistic():
             return CountOfForm(statistic.forms[0], aggregate.sqltype)
         case Moments(with_rows=True):
             return CountOfMoments(statistic, None, aggregate.sqltype)
@@ -72,7 +72,7 @@ def _rows_with_value(statistic: Statistic, aggregate: Aggregate) -> Estimate:
             return CountOf(2, statistic.term.width)
         case Joint():
             return CountOfForm(statistic.of(aggregate.bases[0]).count)
-        case PartOfJoint():
+        case PartOfStatistic():
             return CountOfForm(statistic.forms[-2:][0])
         case Moments():
             return CountOfMoments(statistic, _places(statistic, aggregate)[0])
@@ -122,7 +122,7 @@ def _sum(statistic: Statistic, aggregate: Aggregate) -> Estimate:
             return SumOf(statistic.term.quantum, aggregate.sqltype)
         case Pair():
             return SumOfPair(statistic.term, aggregate.sqltype)
-        case Joint() | PartOfJoint():
+        case Joint() | PartOfStatistic():
             seen = _seen(statistic, aggregate)
             return SumOfForm(seen.total, seen.term.quantum, aggregate.sqltype)
         case Moments():
@@ -134,7 +134,7 @@ def mean(statistic: Statistic, aggregate: Aggregate) -> Estimate:
     match statistic:
         case Pair():
             return AvgOf(statistic.term)
-        case Joint() | PartOfJoint():
+        case Joint() | PartOfStatistic():
             seen = _seen(statistic, aggregate)
             return AvgOfForms(seen.total, seen.count, seen.term)
         case Moments():
@@ -169,9 +169,16 @@ CLAMPED = replace(
 
 
 def _of_moments(statistic: Statistic, aggregate: Aggregate) -> Estimate:
-    if not isinstance(statistic, Moments):
-        raise unreadable(statistic, aggregate)
-    return OfMoments(statistic, BY_NAME[aggregate.function], _places(statistic, aggregate))
+    formula = BY_NAME[aggregate.function]
+    match statistic:
+        case Moments():
+            return OfMoments(statistic, formula, _places(statistic, aggregate))
+        case PartOfStatistic(statistic=Moments() as held):
+            return OfMoments(held, formula, forms=statistic.forms)
+        case Joint():
+            held, forms = statistic.moments_of(aggregate.bases[0])
+            return OfMoments(held, formula, forms=forms)
+    raise unreadable(statistic, aggregate)
 
 
 def moments(

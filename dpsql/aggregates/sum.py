@@ -86,28 +86,31 @@ def filtered(names: Sequence[Node]) -> Node | None:
     return names[0] if names else None
 
 
-def numbers_and_sums(
-    terms: Sequence[Term], counted: Scalar | None, names: Sequence[Node]
-) -> tuple[Node | None, list[tuple[Node, Node]]]:
-    """The condition of the rows, where there is one, and of each value its number and its sum.
-
-    names  of the values, of the condition, then of the steps between
-    """
-    read = len(terms) + (counted is not None)
-    kept, steps = filtered(names[len(terms) : read]), iter(names[read:])
-    return kept, [term.count_and_total(x, steps, kept) for term, x in zip(terms, names, strict=False)]
-
-
 def clamped_total(term: Term, total: Node, n: Node, cut: Node) -> Node:
     """A unit's total after its n rows are cut to `cut`: scaled first, then clamped to the bounds of `cut` rows.
 
     Why  the clamp also leaves an uncut total as it is, and says in the text itself how far the sum over units can go; a unit without a
          value has nothing but cut = 0, so it adds 0
     """
-    share = Binary("//", Binary("*", total, cut), Call("GREATEST", (n, Number(1))))
-    kept = Bare(Case(((Bare(Binary("=", cut, n)), total),), share))
     low, high = (Bare(Binary("*", whole_number(bound, HUGEINT), cut)) for bound in (term.lower, term.upper))
-    return Call("GREATEST", (low, Call("LEAST", (high, kept))))
+    return Call("GREATEST", (low, Call("LEAST", (high, _scaled(total, n, cut)))))
+
+
+def clamped_square(width: int, above: Node, square: Node, n: Node, cut: Node) -> Node:
+    """A unit's sum of p^2 after its n rows are cut to `cut`, where p is from 0 to `width` and `above` its sum after the cut.
+
+    Why  it is then one that so many numbers from 0 to `width` with that sum can have: at least its square over how many they are, which
+         is that of equal ones, and at most `width` times it. An uncut one is left as it is
+    """
+    least = Binary("+", Bare(Binary("*", above, above)), Bare(Binary("-", cut, Number(1))))
+    low = Bare(Binary("//", least, Call("GREATEST", (cut, Number(1)))))
+    high = Bare(Binary("*", whole_number(width, HUGEINT), above))
+    return Call("GREATEST", (low, Call("LEAST", (high, _scaled(square, n, cut)))))
+
+
+def _scaled(total: Node, n: Node, cut: Node) -> Node:
+    share = Binary("//", Binary("*", total, cut), Call("GREATEST", (n, Number(1))))
+    return Bare(Case(((Bare(Binary("=", cut, n)), total),), share))
 
 
 def sum_type(sqltype: SqlType) -> SqlType:

@@ -170,6 +170,11 @@ def _clamp(x: Node, inside: Node, low: Node, high: Node) -> Node:
     return Bare(Case(((Bare(Between(x, low, high)), inside), (below, low), (above, high))))
 
 
+def may_be_missing(term: Term) -> bool:
+    """True if a row may be without the value."""
+    return term.scalar.nullable or term.scalar.sqltype.is_float
+
+
 def scaled(tree: Node, scale: int, sqltype: SqlType) -> Node:
     """An exact decimal times 10^scale, as an integer."""
     return Cast(Bare(Binary("*", tree, Number(10**scale))), sqltype, tries=False)

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.accounting.vectors import Vector
-from dpsql.aggregates.apart import statistics_apart
+from dpsql.aggregates.apart import PartOfStatistic, statistics_apart
 from dpsql.aggregates.base import Estimate, Noise, Statistic
 from dpsql.aggregates.forms import Form
-from dpsql.aggregates.joint import PartOfJoint
 from dpsql.aggregates.record import Aggregate, Part, read_off
 from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.plan.releases import NoisyCount, NoisyStatistic, Output, Release
@@ -60,7 +59,7 @@ class Wanted:
         """The statistic as a vector holds it."""
         if not vector.forms:
             return self.statistic
-        return PartOfJoint(self.statistic, tuple(Form(tuple(map(float, form))) for form in vector.forms))
+        return PartOfStatistic(self.statistic, tuple(Form(tuple(map(float, form))) for form in vector.forms))
 
     def error(self, vector: Vector, noise: AdditiveNoise) -> float:
         """Error of what is read off a vector, in that of what would be bought."""

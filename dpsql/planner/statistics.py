@@ -2,7 +2,7 @@
 
 COUNT, SUM and AVG of one expression over the same rows share one pair of cells at one price, and COUNT(*) beside them is its third
 cell (aggregates/avg.py). With VAR or STDDEV they share moments instead, as do statistics of the same two values (moments.py), off which
-those of either value are read too where that errs less. A
+those of either value are read too where that errs less. All of these of several values may be one vector (joint.py). A
 lone SUM or COUNT keeps its own, less noisy, measure. SUM(x) beside COUNT(*) is bought both ways, and the one that errs less is taken
 (buying.py). Where one unit has one row, COUNT(*) is the number of units, which a private
 key is selected by anyway. What looks at values themselves is released of a histogram (aggregates/histogram.py).
@@ -20,12 +20,12 @@ from dpsql.aggregates.base import Estimate, Statistic
 from dpsql.aggregates.count import Rows, counted_rows
 from dpsql.aggregates.count_distinct import Units
 from dpsql.aggregates.histogram import OverHistogram, Reading, Value
-from dpsql.aggregates.joint import LAYOUTS, Joint, Layout, joint, may_be_missing
+from dpsql.aggregates.joint import LAYOUTS, Joint, Layout, joint
 from dpsql.aggregates.mode import VALUE, ListedHistogram
 from dpsql.aggregates.moments import Moments, widest
 from dpsql.aggregates.record import Aggregate, Around, read_off, value_key
 from dpsql.aggregates.shared import moments
-from dpsql.aggregates.term import WIDEST, Term
+from dpsql.aggregates.term import WIDEST, Term, may_be_missing
 from dpsql.core.cancellation import check
 from dpsql.core.errors import error
 from dpsql.expressions.scalar import Scalar, tree_of
@@ -150,7 +150,8 @@ def ways_of(
     if of_two:
         ways.append(asked.shared(CellSharing(of_two=True)))
     joint_ways: dict[Hashable, Statistics] = {}
-    tried = product((False, True)[: 1 + of_two], LAYOUTS)
+    squares = any(max(a.record.degree for a in group) == 2 for group in asked.by_value)
+    tried = product((False, True)[: 1 + of_two], [one for one in LAYOUTS if squares or one.squares is None])
     for held, layout in tried if _may_join(limited.block.aggregates, counted) else ():
         way = asked.shared(CellSharing(layout, counted, held))
         if way.joined:
@@ -166,7 +167,8 @@ def _sums_beside_rows(aggregates: Sequence[Aggregate]) -> bool:
 
 def _may_join(aggregates: Sequence[Aggregate], counted: frozenset[Node | None]) -> bool:
     """False if no values can share a vector: fewer than two, or one and no number of rows beside it, or more than are tried."""
-    values = {(value_key(a.bases[0]), tree_of(a.condition)) for a in aggregates if a.record.degree == 1 and a.values}
+    joining = (a for a in aggregates if 1 <= a.record.degree <= 2 and len(a.values) == 1)
+    values = {(value_key(a.bases[0]), tree_of(a.condition)) for a in joining}
     return 1 < len(values) + bool(counted) <= MOST_TOGETHER
 
 
@@ -341,8 +343,9 @@ def _joined(
 ) -> list[list[Aggregate]]:
     """Joint vectors of the values that may share one; those that share none are given back."""
     alike: dict[Alike, list[list[Aggregate]]] = {}
+    most = 1 if layout.squares is None else 2
     for group in groups:
-        if max(a.record.degree for a in group) == 1:
+        if 1 <= max(a.record.degree for a in group) <= most:
             alike.setdefault(statistics.alike(group[0]), []).append(group)
     beside = {statistics.alike(o) for o in others if _counts_rows(o)}
     for key, members in alike.items():
@@ -350,8 +353,12 @@ def _joined(
         rows = key in beside or condition in together.counted
         if len(members) + (condition in together.counted) < 2:
             continue
-        terms = [statistics.term(group) for group in members]
-        one = joint(terms, members[0][0].condition, layout, len(members) + rows)
+        degrees = [max(a.record.degree for a in group) for group in members]
+        terms = [
+            statistics.term(group, widest(d) if d > 1 else WIDEST) for group, d in zip(members, degrees, strict=True)
+        ]
+        squared = [term for term, degree in zip(terms, degrees, strict=True) if degree > 1]
+        one = joint(terms, members[0][0].condition, layout, len(members) + rows, squared)
         statistics.joined[key] = one
         statistics.read(one, *(a for group in members for a in group))
     joined = {id(group) for key in statistics.joined for group in alike[key]}

@@ -10,12 +10,13 @@ OF_TWO = ("CORR(age, school_years)", "STDDEV(age)", "STDDEV(school_years)", "AVG
 
 
 def compare() -> None:
-    """COUNT(*) with six sums, then six averages, over NHEFS at epsilon 0.5: for an average at a bound and in the middle."""
+    """COUNT(*) with six sums, then six averages, then six deviations, over NHEFS at epsilon 0.5: for an average at a bound and in the
+    middle, for a variance halfway to a bound and in the middle."""
     heading(
         "COUNT(*) and six columns of NHEFS at epsilon 0.5: 95 % half-widths, as a part of those of the same columns bought apart"
     )
     lines = []
-    for function in ("SUM", "AVG"):
+    for function in ("SUM", "AVG", "STDDEV"):
         for mechanism in ("laplace", "gaussian"):
             for accounting in ("sequential", "zcdp"):
                 for units in UNITS:

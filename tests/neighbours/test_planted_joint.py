@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.aggregates import joint
 from dpsql.aggregates.base import CUT, Limits, Sensitivity, UnitSums, sensitivity_of_rows
 from dpsql.aggregates.joint import LAYOUTS, Joint, ValueCells
 from dpsql.aggregates.moments import Moments
@@ -92,6 +93,32 @@ def a_centred_cell_of_half_its_weight(patch: Patch) -> None:
     patch.setattr(ValueCells, "weight", property(weight))
 
 
+def squares_that_weigh_nothing(patch: Patch) -> None:
+    """A row is taken to move the centred cell alone."""
+    original = ValueCells.moved.fget
+
+    def moved(self: ValueCells) -> tuple[int, int]:
+        weight = self.scale * self.term.width
+        return (weight, weight**2) if self.square else original(self)
+
+    patch.setattr(ValueCells, "moved", property(moved))
+
+
+def squares_not_around_their_middle(patch: Patch) -> None:
+    """Q in place of Q - H n."""
+    original = Joint.to_cells
+
+    def to_cells(self: Joint, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
+        return original(replace(self, blocks=tuple(replace(b, middle=0) for b in self.blocks)), sums)
+
+    patch.setattr(Joint, "to_cells", to_cells)
+
+
+def squares_of_a_unit_not_cut(patch: Patch) -> None:
+    """The sum of p^2 of all rows beside that of p of some."""
+    patch.setattr(joint, "clamped_square", lambda width, above, square, n, cut: square)
+
+
 def units_not_cut(patch: Patch) -> None:
     original = Joint.unit_sums
 
@@ -109,6 +136,9 @@ FAULTS = [
     gaps_count_all_rows,
     all_rows_taken_to_have_a_value,
     a_centred_cell_of_half_its_weight,
+    squares_that_weigh_nothing,
+    squares_not_around_their_middle,
+    squares_of_a_unit_not_cut,
     units_not_cut,
 ]
 
@@ -121,6 +151,10 @@ STATEMENTS = (
     "SELECT site, COUNT(*) FILTER (WHERE age > 30), SUM(age) FILTER (WHERE age > 30), SUM(score) FILTER (WHERE age > 30) FROM patient "
     "GROUP BY site",
 )
+SQUARES = (
+    "/* dpsql: max_rows=2 */ SELECT COUNT(*), STDDEV(cost), VAR_POP(days), AVG(days) FROM visit",
+    "SELECT site, COUNT(*), STDDEV(age), STDDEV(income), AVG(weight) FROM patient GROUP BY site",
+)
 
 
 def parts(schema: Schema, patch: Patch) -> list[Part]:
@@ -131,7 +165,7 @@ def parts(schema: Schema, patch: Patch) -> list[Part]:
         with patch.context() as one:
             one.setattr(statistics, "LAYOUTS", (layout,))
             one.setattr("dpsql.planner.measure.ways_of", lambda *given: [w for w in original(*given) if w.joined])
-            for sql in STATEMENTS:
+            for sql in SQUARES if layout.squares else STATEMENTS:
                 found += [(sql, part) for part in compile_statement(parse(sql), Options(), schema).releases]
     assert all(isinstance(part.release.measures[0].statistic, Joint) for _, part in found)
     return found

@@ -101,6 +101,7 @@ def added() -> dict[str, Added]:
         "SUM of a pair": Added(SumOfPair(x, DOUBLE), (a, b), total, x.width),
         **of_joint(x, y, rows, total),
         **of_two(x, y),
+        **of_squares(y, u),
         "AVG": Added(AvgOf(x), (a, b), total / rows, x.width),
         "VAR_POP": Added(OfMoments(Moments((y,), (2,), None), BY_NAME["var_pop"]), squares, float(np.var(u)), 100**2),
     }
@@ -126,6 +127,21 @@ def of_joint(x: Term, y: Term, rows: int, total: int) -> dict[str, Added]:
         found |= {
             f"{what} of {name}": Added(estimate, cells, exact, weight) for what, (estimate, exact) in wanted.items()
         }
+    return found
+
+
+def of_squares(y: Term, u: np.ndarray) -> dict[str, Added]:
+    """Off a vector with squares of two values: a variance, and an average where it is in it; the other value has gaps."""
+    found: dict[str, Added] = {}
+    for i, layout in enumerate(layout for layout in LAYOUTS if layout.squares):
+        one = joint([y, y], None, layout, 3, [y])
+        one = replace(one, blocks=(replace(one.blocks[0], gaps=True), replace(one.blocks[1], gaps=False)))
+        sums = [[len(u)], *([[len(part)], [int(part.sum())], [int((part**2).sum())]] for part in (u[:28_000], u))]
+        cells = tuple(int(cell[0]) for cell in one.to_cells([sums[0], *sums[1], *sums[2]]))
+        weight = one.sensitivity(Limits(1, 1)).linf
+        held, forms = one.moments_of(y.scalar)
+        estimate = OfMoments(held, BY_NAME["var_pop"], forms=forms)
+        found[f"VAR_POP of squares {i}"] = Added(estimate, cells, float(np.var(u)), weight)
     return found
 
 

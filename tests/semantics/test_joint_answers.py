@@ -79,6 +79,28 @@ def test_a_finer_vector_is_added_up(session: Session, plain: duckdb.DuckDBPyConn
         assert free(answer) and same(answer.rows, plain.execute(sql).fetchall(), ordered=False), sql
 
 
+@pytest.mark.parametrize(
+    "bought", ["STDDEV(w)", "STDDEV(w), COUNT(*)", "STDDEV(w), STDDEV(v + 10), STDDEV(2 - a), COUNT(*)"]
+)
+@pytest.mark.parametrize("keys", ["", "b"])
+@pytest.mark.few(3)
+def test_what_is_read_off_moments_and_squares(
+    session: Session, plain: duckdb.DuckDBPyConnection, bought: str, keys: str
+) -> None:
+    """Of moments of one value, of these beside COUNT(*), and of one vector with squares, which Gaussian noise has less error in."""
+    select, group = (f"{keys}, ", f" GROUP BY {keys}") if keys else ("", "")
+    first = session.execute(f"/* dpsql: mechanism=gaussian */ SELECT {select}{bought} FROM person{group}")
+    assert first.receipt.id is not None and first.releases == 1
+    parts = ["SUM(w)", "COUNT(w)", "AVG(w)", "STDDEV(w)", "VAR_POP(w), AVG(w)"]
+    parts += ["COUNT(*)", "COUNT(*), SUM(w)", "STDDEV(w), COUNT(*)"] * ("COUNT(*)" in bought)
+    parts += ["AVG(v + 10)", "STDDEV(v + 10), AVG(w)", "STDDEV(v + 10), COUNT(*)"] * ("v + 10" in bought)
+    for what in parts:
+        sql = f"/* dpsql: epsilon=0.04, mechanism=gaussian */ SELECT {select}{what} FROM person{group}"
+        answer = session.execute(sql)
+        assert free(answer), sql
+        assert same(answer.rows, plain.execute(sql).fetchall(), ordered=False), sql
+
+
 def test_what_is_stored_apart_makes_several_values(session: Session, plain: duckdb.DuckDBPyConnection) -> None:
     for what in ("COUNT(*)", "SUM(w)", "AVG(v + 10)", "COUNT(w)"):
         session.execute(f"SELECT {what} FROM person")

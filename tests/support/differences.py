@@ -58,10 +58,10 @@ def _compare_blocks(
     assert isinstance(statistic, Joint)
     zero, rows = (
         (0,) * statistic.cells,
-        measure.sensitivity.l1 // (statistic.rows + sum(b.weight for b in statistic.blocks)),
+        measure.sensitivity.l1 // (statistic.rows + sum(b.moved[0] for b in statistic.blocks)),
     )
     parts = [(statistic.rows, 1)] if statistic.rows else []
-    parts += [(block.weight, block.cells) for block in statistic.blocks]
+    parts += [(block.moved[0], block.cells) for block in statistic.blocks]
     start = 0
     for weight, cells in parts:
         moved = 0

@@ -52,7 +52,8 @@ def told(identity: Hashable) -> str:
         case ("joint", blocks, rows, condition):
             each = [
                 f"{_told(value)} {'as a pair' if split else 'centred'} * {s}{', gaps' * gaps}"
-                for value, s, split, gaps in blocks
+                + (f", square * {square[0]} around {square[1]}" if square else "")
+                for value, s, split, gaps, *square in blocks
             ]
             return f"joint({'; '.join([*each, *([f'rows * {rows}'] if rows else [])])}; {_told(condition)})"
         case ("distinct", value, condition, most):

@@ -47,6 +47,7 @@ def test_six_sums_beside_count_err_at_most_three_quarters(mechanism: str, accoun
         "COUNT(*), SUM(age) FILTER (WHERE female), SUM(weight) FILTER (WHERE female)",
         "COUNT(*), CORR(age, weight), STDDEV(weight), AVG(age), SUM(income), SUM(score)",
         "COVAR_POP(age, score), SUM(age), SUM(score - 50), COUNT(*), VAR_POP(weight)",
+        "STDDEV(age), VAR_POP(income), STDDEV(weight), AVG(score), COUNT(*)",
     ],
 )
 @pytest.mark.parametrize("table", ["patient", "visit"])
@@ -66,6 +67,20 @@ def test_no_column_errs_more(tmp_path: Path, asked: str, mechanism: str, table: 
     assert one.keys() == other.keys() and one
     for name in one:
         assert all(a <= b * NO_MORE for a, b in zip(one[name], other[name], strict=True)), name
+
+
+@pytest.mark.parametrize(("accounting", "most"), [("zcdp", (0.86, 0.57, 0.4)), ("sequential", (0.35, 0.23, 0.16))])
+def test_six_spreads_are_one_vector(accounting: str, most: tuple[float, float, float]) -> None:
+    """Under Gaussian noise, as parts of the errors apart: a variance halfway to a bound, one in the middle, and COUNT(*)."""
+    asked = ", ".join(f"STDDEV({name})" for name in SIX)
+    sql = f"/* dpsql: epsilon=0.5, mechanism=gaussian */ SELECT {asked}, COUNT(*) FROM patients"
+    together, separate = bought(sql, nhefs(accounting, None)), apart(sql, nhefs(accounting, None))
+    assert (len(together.measures), len(separate.measures)) == (1, 6)
+    one, other = errors(together), errors(separate)
+    ratios = [[a / b for a, b in zip(one[name], other[name], strict=True)] for name in one]
+    spreads, (rows,) = [ratio for ratio in ratios if len(ratio) == 3], next(r for r in ratios if len(r) == 1)
+    assert len(spreads) == 6 and rows <= most[2]
+    assert all(max(ratio) <= most[0] and min(ratio) <= most[1] for ratio in spreads)
 
 
 OF_TWO = "CORR(age, school_years), STDDEV(age), STDDEV(school_years), AVG(age), SUM(school_years), COUNT(*)"
