@@ -63,38 +63,34 @@ def release(
 
 def repeated(
     compiled: CompiledRelease,
-    exact: ExactTable | None,
     noise: NoiseSource,
     times: int,
-    only: Container[Group] | None = None,
-    histograms: Sequence[ExactTable] = (),
-    matchings: Sequence[ExactTable] = (),
+    only: Container[Group] | None,
+    exact: ExactTable | None,
+    histograms: Sequence[ExactTable],
+    matchings: Sequence[ExactTable],
 ) -> dict[Group, list[Column[int | None]]]:
     """Many releases of one table at once, for the audit of what is drawn: of each group its cells, NULL where it is not shown.
 
     only    the groups that are looked at; None: all
 
-    Why     the number of a release stands beside the group keys: the noise of many groups is one vector, and so is that of one group
+    Why     the place of a release stands beside the group keys: the noise of many groups is one vector, and so is that of one group
             many times. What people left in the data must never come here: no charge pays for more than one release
     """
     asked = compiled.release
     keys, sums = _all_sums(compiled, exact, {}, matchings)
     groups: list[Group] = list(zip(*map(Column.tolist, keys), strict=True)) if keys else [()]
-    chosen = [i for i, group in enumerate(groups) if only is None or group in only]
-    rows = np.repeat(np.array(chosen, dtype=np.intp), times)
-    number: Column[KeyValue] = Column(np.tile(np.arange(times), len(chosen)))
-    noisy = _drawn(asked, (*(c.take(rows) for c in keys), number), tuple(c.take(rows) for c in sums), noise, {})
-    place = {groups[i]: n for n, i in enumerate(chosen)}
-    *shown, turn = (Column.of(column).tolist() for column in noisy.keys)
-    of = np.array([place[group] for group in zip(*shown, strict=True)] if shown else [0] * len(turn), dtype=np.intp)
-    cells = list(noisy.cells)
+    looked = np.array([i for i, group in enumerate(groups) if only is None or group in only], dtype=np.intp)
+    rows = np.repeat(looked, times)
+    place: Column[KeyValue] = Column(np.arange(len(rows)))
+    noisy = _drawn(asked, (*(c.take(rows) for c in keys), place), tuple(c.take(rows) for c in sums), noise, {})
+    at, cells = Column.of(noisy.keys[-1]).values.astype(np.intp), list(noisy.cells)
     if asked.chosen:
-        once = NoisyTable(tuple(column.take(np.array(chosen, dtype=np.intp)) for column in keys), (), len(chosen))
-        each = {name: [one[i] for i in of.tolist()] for name, one in _histograms(compiled, once, histograms).items()}
+        found = _histograms(compiled, NoisyTable(tuple(c.take(looked) for c in keys), (), len(looked)), histograms)
+        each = {name: [one[i] for i in (at // times).tolist()] for name, one in found.items()}
         cells += _chosen(compiled, each, noise)
-    at = of * times + np.asarray(turn, dtype=np.intp)
-    placed = [_placed(column, at, len(chosen) * times) for column in cells]
-    return {group: [column[n * times : (n + 1) * times] for column in placed] for group, n in place.items()}
+    placed = [_placed(column, at, len(rows)) for column in cells]
+    return {groups[i]: [column[n * times : (n + 1) * times] for column in placed] for n, i in enumerate(looked)}
 
 
 def _placed(column: Sequence[int | None], at: Places, size: int) -> Column[int | None]:

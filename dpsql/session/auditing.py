@@ -19,15 +19,15 @@ from statistics import NormalDist
 import numpy as np
 
 from dpsql.accounting.ledger import Ledger
-from dpsql.core.columns import Column
-from dpsql.core.domains import Categories, Interval, Unbounded
+from dpsql.core.columns import Column as Cell
+from dpsql.core.domains import Categories, Interval
 from dpsql.core.errors import Error, error
 from dpsql.core.escaping import harmless
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
 from dpsql.dataset.opening import Dataset, open_dataset, sandbox_memory
 from dpsql.engines.base import ExactTable
 from dpsql.engines.writing import name
-from dpsql.mechanisms.lower_bound import Outputs, eps_lower_of_vectors
+from dpsql.mechanisms.lower_bound import Outputs, eps_lower
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.planner.measure import Identities
@@ -39,7 +39,7 @@ from dpsql.planner.total import Texts
 from dpsql.postprocess.declared import DeclaredTables
 from dpsql.postprocess.sandbox import Sandbox
 from dpsql.release.noisy import Group, repeated
-from dpsql.schema.model import Schema, Table
+from dpsql.schema.model import Column, Schema
 from dpsql.session.neighbouring import neighbours
 
 EPSILON = Fraction(1)
@@ -55,11 +55,22 @@ FIRST_RELEASES, FIRST_CHOSEN, FIRST_CELLS = 4000, 400, 200_000
 MOST_GROUPS = 6
 _FIRST_ALPHA = 0.01
 _TABLES = 3
+_USUAL = (
+    ("", "SELECT COUNT(*) FROM {t}"),
+    ("number", "SELECT COUNT(*), SUM({c}), AVG({c}) FROM {t}"),
+    ("number", "/* dpsql: mechanism=gaussian */ SELECT COUNT(*), SUM({c}) FROM {t}"),
+    ("number", "SELECT MEDIAN({c}) FROM {t}"),
+    ("listed", "SELECT {c}, COUNT(*) FROM {t} GROUP BY {c}"),
+    ("unlisted", "SELECT {c}, COUNT(*) FROM {t} GROUP BY {c}"),
+)
+"""Statements about a table, and about its first column of a kind."""
 _TOTAL = EpsilonDelta(Fraction(20), Fraction(1, 2))
 _CUT = "0" * 64
 
-Cells = Mapping[Group, list[Column[int | None]]]
+Cells = Mapping[Group, list[Cell[int | None]]]
 Pairs = list[tuple[Dataset, Dataset]]
+Look = tuple[float, list[Group], tuple[Dataset, Dataset]]
+"""A bound, the groups that were looked at, and the pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +94,11 @@ class AuditedRelease:
     def exceeds(self) -> bool:
         return self.bound > self.claimed.epsilon
 
-    @property
-    def verdict(self) -> str:
-        if self.exceeds:
-            return "EXCEEDS its claim"
-        return "within its claim" if self.bound else "within its claim: nothing was seen"
-
     def __str__(self) -> str:
         delta = f", delta {float(self.claimed.delta):.3g}" if self.claimed.delta else ""
-        claimed = f"claimed epsilon {float(self.claimed.epsilon):.3g}{delta}"
-        return f"{claimed}; at least {self.bound:.3g}; {self.verdict}; {self.releases:,} releases, {self.seconds:.1f} s"
+        verdict = "EXCEEDS its claim" if self.exceeds else "within its claim" + ": nothing was seen" * (not self.bound)
+        claim = f"claimed epsilon {float(self.claimed.epsilon):.3g}{delta}; at least {self.bound:.3g}; {verdict}"
+        return f"  {'; '.join(dict.fromkeys(self.mechanisms))}\n    {claim}; {self.releases:,} releases, {self.seconds:.1f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +110,8 @@ class AuditedStatement:
     refused: str = ""
 
     def __str__(self) -> str:
-        lines = [" ".join(self.sql.split())]
-        for one in self.releases:
-            lines += [f"  {'; '.join(dict.fromkeys(one.mechanisms))}", f"    {one}"]
-        if not self.releases:
-            lines.append(f"  refused: {self.refused}" if self.refused else "  free: nothing of people is released")
-        return "\n".join(lines)
+        without = f"  refused: {self.refused}" if self.refused else "  free: nothing of people is released"
+        return "\n".join([" ".join(self.sql.split()), *(map(str, self.releases) if self.releases else [without])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,24 +171,20 @@ def with_audited_price(schema: Schema) -> Schema:
 def usual_statements(schema: Schema) -> Iterator[str]:
     """A few over each of the first private tables: counts, sums, averages, choices, groups, both kinds of noise."""
     for table in [table for table in schema.tables if not table.public][:_TABLES]:
-        yield f"SELECT COUNT(*) FROM {name(table.name)}"
-        yield from _of_columns(table)
+        held = {*table.key, *(c for reference in table.references for c in reference.columns)}
+        kinds = {_kind(column, held): name(column.name) for column in reversed(table.columns)} | {"": ""}
+        for kind, asked in _USUAL:
+            if kind in kinds:
+                yield asked.format(c=kinds[kind], t=name(table.name))
 
 
-def _of_columns(table: Table) -> Iterator[str]:
-    own = name(table.name)
-    held = {*table.key, *(c for reference in table.references for c in reference.columns)}
-    for column in [c for c in table.columns if isinstance(c.domain, Interval) and c.sqltype.is_number][:1]:
-        value = name(column.name)
-        yield f"SELECT COUNT(*), SUM({value}), AVG({value}) FROM {own}"
-        yield f"/* dpsql: mechanism=gaussian */ SELECT COUNT(*), SUM({value}) FROM {own}"
-        yield f"SELECT MEDIAN({value}) FROM {own}"
-    for column in [c for c in table.columns if isinstance(c.domain, Categories) and c.role != "identifier"][:1]:
-        yield f"SELECT {name(column.name)}, COUNT(*) FROM {own} GROUP BY {name(column.name)}"
-    for column in [
-        c for c in table.columns if isinstance(c.domain, Unbounded) and c.element is None and c.name not in held
-    ][:1]:
-        yield f"SELECT {name(column.name)}, COUNT(*) FROM {own} GROUP BY {name(column.name)}"
+def _kind(column: Column, held: set[str]) -> str:
+    """The kind by which it is asked about; "" where it is not."""
+    if isinstance(column.domain, Interval):
+        return "number" if column.sqltype.is_number else ""
+    if isinstance(column.domain, Categories):
+        return "listed" if column.role != "identifier" else ""
+    return "" if column.element is not None or column.name in held else "unlisted"
 
 
 # --- one statement ------------------------------------------------------------------------------------------------------
@@ -226,52 +224,40 @@ def _release(part: CompiledRelease, pairs: Pairs, releases: int, noise: NoiseSou
     began = time.monotonic()
     asked = part.release
     claim, size = claimed(asked.loss), asked.cell_starts[-1]
-    ready = {id(one): RepeatedRelease(part, one, noise) for pair in pairs for one in pair}
-    groups = max(len(one.draw(1)) for one in ready.values())
+    exact = {id(one): _exact(part, one) for pair in pairs for one in pair}
+
+    def seen(pair: tuple[Dataset, Dataset], times: int, alpha: float, most: list[Group] | None) -> Look:
+        first, second = (repeated(part, noise, times, most, *exact[id(one)]) for one in pair)
+        most = _most_moved(first, second) if most is None else most
+        nothing: Outputs = np.full(times, None, dtype=np.object_)
+        one, other = (
+            [np.asarray(cells[group][i]) if group in cells else nothing for group in most for i in range(size)]
+            for cells in (first, second)
+        )
+        return eps_lower(one, other, float(claim.delta), alpha), most, pair
+
+    groups = max(len(repeated(part, noise, 1, None, *one)) for one in exact.values())
     few = max(20, min(FIRST_CHOSEN if asked.chosen else FIRST_RELEASES, FIRST_CELLS // max(1, groups)))
-    seen = {place: one.draw(few) for place, one in ready.items()}
-
-    def bound_of(first: Cells, second: Cells, most: list[Group], times: int, alpha: float) -> float:
-        one, other = (_vectors(cells, most, size, times) for cells in (first, second))
-        return eps_lower_of_vectors(one, other, float(claim.delta), alpha)
-
-    looks = []
-    for first, second in ((seen[id(a)], seen[id(b)]) for a, b in pairs):
-        most = _most_moved(first, second)
-        looks.append((bound_of(first, second, most, few, _FIRST_ALPHA), most))
-    best = max(range(len(pairs)), key=lambda i: looks[i][0])
-    most, times = looks[best][1], min(releases, CHOSEN) if asked.chosen else releases
-    first, second = (ready[id(one)].draw(times, most) for one in pairs[best])
-    found = bound_of(first, second, most, times, ALPHA)
+    _, most, pair = max((seen(pair, few, _FIRST_ALPHA, None) for pair in pairs), key=lambda look: look[0])
+    times = min(releases, CHOSEN) if asked.chosen else releases
+    bound, *_ = seen(pair, times, ALPHA, most)
     mechanisms = tuple(one.describe() for one in asked.parts)
-    return AuditedRelease(mechanisms, claim, found, times, time.monotonic() - began)
+    return AuditedRelease(mechanisms, claim, bound, times, time.monotonic() - began)
 
 
-class RepeatedRelease:
-    """One release over one database: the engine ran, and it can be drawn any number of times."""
+def _exact(part: CompiledRelease, dataset: Dataset) -> tuple[ExactTable | None, list[ExactTable], list[ExactTable]]:
+    """Exact sums, histograms and matchings of one release over one database."""
+    dialect = dataset.engine.dialect
+    texts = Texts(dataset.schema, frozenset(), dialect.write, dialect.guards, dialect.verbatim)
 
-    def __init__(self, part: CompiledRelease, dataset: Dataset, noise: NoiseSource) -> None:
-        self._part, self._noise = part, noise
-        dialect = dataset.engine.dialect
-        texts = Texts(dataset.schema, frozenset(), dialect.write, dialect.guards, dialect.verbatim)
+    def exact(sql: str, keys: int, sums: int) -> ExactTable:
+        # never the shorter text for verified data: what enforces the limits is what is looked at
+        return dataset.engine.exact(texts.printed(sql, (), (), everywhere=False), keys, sums, (), _CUT)
 
-        def exact(sql: str, keys: int, sums: int) -> ExactTable:
-            # never the shorter text for verified data: what enforces the limits is what is looked at
-            return dataset.engine.exact(texts.printed(sql, (), (), everywhere=False), keys, sums, (), _CUT)
-
-        keys = part.key_columns
-        self._sums = exact(part.sql, keys, part.sum_columns) if part.sql else None
-        self._histograms = [exact(t.sql, keys + t.valued, t.sums) for t in part.histograms]
-        self._matchings = [exact(m.sql, keys, 3) for m in part.matchings]
-
-    def draw(self, times: int, only: Sequence[Group] | None = None) -> Cells:
-        return repeated(self._part, self._sums, self._noise, times, only, self._histograms, self._matchings)
-
-
-def _vectors(cells: Cells, groups: Sequence[Group], size: int, times: int) -> list[Outputs]:
-    """The cells of some groups, `size` each, one after another; nothing of a group that is not there."""
-    nothing: Outputs = np.full(times, None, dtype=np.object_)
-    return [np.asarray(cells[group][i]) if group in cells else nothing for group in groups for i in range(size)]
+    keys = part.key_columns
+    histograms = [exact(t.sql, keys + t.valued, t.sums) for t in part.histograms]
+    matchings = [exact(m.sql, keys, 3) for m in part.matchings]
+    return exact(part.sql, keys, part.sum_columns) if part.sql else None, histograms, matchings
 
 
 def _most_moved(first: Cells, second: Cells) -> list[Group]:

@@ -73,7 +73,7 @@ def _change(connection: duckdb.DuckDBPyConnection, schema: Schema, place: int, w
         if way is None:
             connection.execute(f"DELETE FROM {name(table.name)} WHERE {rows}")
             continue
-        set_to = [f"{name(c.name)} = {_far(c, way)}" for c in _free(schema, table)] if way != INSIDE else []
+        set_to = [f"{name(c.name)} = {to}" for c in _free(schema, table) if way != INSIDE and (to := _far(c, way))]
         if set_to:
             connection.execute(f"UPDATE {name(table.name)} SET {', '.join(set_to)} WHERE {rows}")
         _multiply(connection, schema, table, rows)
@@ -105,11 +105,11 @@ def _rows_of_unit(schema: Schema, table: Table, place: int) -> str:
 
 
 def _free(schema: Schema, table: Table) -> list[Column]:
-    """Columns without a list whose values nothing else hangs on."""
+    """Columns whose values nothing else hangs on."""
     held = {*table.key, *(c for r in table.references for c in r.columns)}
     held |= {c for one in table.determines for c in (*one.columns, *one.determined)}
     held |= {c for other in schema.tables for r in other.references if r.table == table.name for c in r.targets}
-    return [c for c in table.columns if c.name not in held and _far(c, "high") is not None]
+    return [c for c in table.columns if c.name not in held]
 
 
 def _far(column: Column, way: str) -> str | None:
@@ -120,24 +120,20 @@ def _far(column: Column, way: str) -> str | None:
         end, sign = (domain.upper, 1) if way == "high" else (domain.lower, -1)
         beyond = int(end + sign * _FAR * (domain.upper - domain.lower + 1))
         return f"COALESCE(TRY_CAST({beyond} AS {sqltype}), CAST({float(end)!r} AS {sqltype}))"
-    if isinstance(domain, Unbounded) and (sqltype.is_number or sqltype.is_text):
-        return f"TRY_CAST({_OWN} AS {sqltype})"
-    return None
+    is_own = isinstance(domain, Unbounded) and (sqltype.is_number or sqltype.is_text)
+    return f"TRY_CAST({_OWN} AS {sqltype})" if is_own else None
 
 
 def _multiply(connection: duckdb.DuckDBPyConnection, schema: Schema, table: Table, rows: str) -> None:
     """More rows of the unit, where it may have several: other ones by the key, equal ones where there is none."""
-    if schema.privacy.unit == ROW or schema.one_row_per_unit(table) or len(schema.path_to_unit(table)) == 0:
+    if schema.privacy.unit == ROW or schema.one_row_per_unit(table) or not schema.path_to_unit(table):
         return
     referring = {c for r in table.references for c in r.columns}
-    other = [c for c in table.columns if c.name in table.key and c.name not in referring and c.sqltype.is_integer]
-    if table.key and not other:
+    key = next((c for c in table.columns if c.name in {*table.key} - referring and c.sqltype.is_integer), None)
+    if table.key and key is None:
         return
+    other = "" if key is None else f"REPLACE (CAST({name(key.name)} + 1000 * i AS {key.sqltype}) AS {name(key.name)})"
     copies = min(MOST_ROWS, 3 * (table.max_rows_per_unit or 1))
-    items = ", ".join(
-        f"CAST({name(c.name)} + 1000 * number AS {c.sqltype})" if c in other[:1] else name(c.name)
-        for c in table.columns
-    )
     connection.execute(
-        f"INSERT INTO {name(table.name)} SELECT {items} FROM {name(table.name)}, range(1, {copies + 1}) AS t(number) WHERE {rows}"
+        f"INSERT INTO {name(table.name)} SELECT t.* {other} FROM {name(table.name)} AS t, range(1, {copies + 1}) AS r(i) WHERE {rows}"
     )

@@ -28,14 +28,15 @@ from dpsql.aggregates.design import INTERCEPT, LISTED
 from dpsql.aggregates.gradients import LABEL, SQUARES
 from dpsql.core.loss import EpsilonDelta
 from dpsql.mechanisms.reach import largest_rho
-from dpsql.planner.model_terms import LINEAR, LOGISTIC
+from dpsql.planner.model_terms import LINEAR, LOGISTIC, PCA
 from dpsql.planner.models import CLIP, OF_MEANS, OF_MOMENTS, PASSES, REACH
 from dpsql.postprocess.descent import Descent, centre_of
+from dpsql.postprocess.principal import NoisyMoments, components, correlations
 
 Floats = npt.NDArray[np.float64]
 Method = Callable[[Floats, Floats, float, np.random.Generator], Floats]
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SPLITS, SHARE = 20, 0.7
+SPLITS, SHARE, SHOWN = 20, 0.7, 3
 DELTA = Fraction(1, 10**6)
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(3))
 
@@ -118,6 +119,16 @@ def fitted(z: Floats, intercept: float, label: Floats, kind: str, rho: float, ch
     return np.array(descent.weights)
 
 
+def axes(z: Floats, intercept: float, rho: float, chance: np.random.Generator) -> NoisyMoments:
+    """What a pca is made of."""
+    means, reach = float(OF_MEANS) * rho, float(REACH[PCA])
+    centre = centre_of(list(z.sum(0) + chance.normal(0, 1 / sqrt(2 * means), z.shape[1])), intercept, None)
+    x = z - np.array([0.0, *centre])
+    a, sigma = x * np.minimum(1, reach / np.linalg.norm(x, axis=1))[:, None], reach**2 / sqrt(2 * (rho - means))
+    triangle = (a.T @ a)[np.triu_indices(a.shape[1])]
+    return NoisyMoments(tuple(triangle + chance.normal(0, sigma, len(triangle))), intercept, sigma)
+
+
 def score(z: Floats, label: Floats, kind: str, weights: Floats) -> float:
     """R2 of a linear model; the area under the curve (AUC) of a logistic one."""
     predicted = z @ weights
@@ -176,6 +187,32 @@ def lines() -> Iterator[str]:
         yield f"{case.name}, {measure} of {len(label) - int(SHARE * len(label))} held out of {len(label)}: {scores}"
 
 
+def components_lines() -> Iterator[str]:
+    """Of the columns of some cases the variance of people held out along the first components, over that of all, and how far
+    correlations are off: each at every epsilon, and without noise and clip."""
+    for case in (CASES[0], CASES[4]):
+        z, intercept, _ = case.data()
+        along: dict[str, list[float]] = {}
+        off: dict[str, list[float]] = {}
+        for split in range(SPLITS):
+            chance = np.random.default_rng(split)
+            train, test = np.split(chance.permutation(len(z)), [int(SHARE * len(z))])
+            exact, held = (np.cov(z[rows, 1:].T) for rows in (train, test))
+            shown = {"exact": np.linalg.eigh(exact)[1].T[::-1][:SHOWN]}
+            for epsilon in EPSILONS:
+                moments = axes(z[train], intercept, float(largest_rho(EpsilonDelta(epsilon, DELTA))), chance)
+                shown[f"epsilon {float(epsilon):g}"] = np.array([c.entries for c in components(moments)[:SHOWN]])
+                true = np.corrcoef(z[train, 1:].T)
+                errs = [abs(c.value - true[c.first, c.second]) for c in correlations(moments) if c.value is not None]
+                off.setdefault(f"epsilon {float(epsilon):g}", []).append(float(np.mean(errs)) if errs else np.nan)
+            for name, entries in shown.items():
+                along.setdefault(name, []).append(float(np.trace(entries @ held @ entries.T) / np.trace(held)))
+        shares = "; ".join(f"{name} {np.mean(all_):.3f} +-{np.std(all_):.3f}" for name, all_ in along.items())
+        errors = "; ".join(f"{name} {np.nanmean(all_):.3f}" for name, all_ in off.items())
+        yield f"{case.name.split()[0]}, pca of {z.shape[1] - 1} columns, variance held out along {SHOWN} components: {shares}"
+        yield f"{case.name.split()[0]}, correlations off by, where there are any: {errors}"
+
+
 WIDE = """
 [dataset]
 name = "wide"
@@ -202,10 +239,11 @@ def seconds() -> Iterator[str]:
         drawn = ", ".join(f"CAST(100 * random() AS INTEGER) AS {name}" for name in names)
         duckdb.sql(f"COPY (SELECT {drawn} FROM range({ROWS})) TO '{folder}/t.parquet'")
         with closing(dpsql.connect(f"{folder}/schema.toml", ledger=":memory:")) as connection:
-            for kind, label in ((LINEAR, "x0"), (LOGISTIC, "x0 > 50")):
+            for kind, label in ((LINEAR, "x0"), (LOGISTIC, "x0 > 50"), (PCA, "x0")):
                 began, used = time.perf_counter(), time.process_time()
+                of = "" if kind == PCA else ", input_label_cols = ['y']"
                 connection.execute(
-                    f"CREATE MODEL {kind} OPTIONS (model_type = '{kind}', input_label_cols = ['y'], epsilon = 1) AS "
+                    f"CREATE MODEL {kind} OPTIONS (model_type = '{kind}'{of}, epsilon = 1) AS "
                     f"SELECT {', '.join(names[1:])}, {label} AS y FROM t"
                 )
                 took, used = time.perf_counter() - began, time.process_time() - used
@@ -213,7 +251,7 @@ def seconds() -> Iterator[str]:
 
 
 def report() -> None:
-    for line in chain(lines(), seconds()):
+    for line in chain(lines(), components_lines(), seconds()):
         sys.stdout.write(f"{line}\n")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpsql.aggregates.design import INTERCEPT
 from dpsql.core.loss import EpsilonDelta
-from dpsql.mechanisms.lower_bound import eps_lower_of_vectors
+from dpsql.mechanisms.lower_bound import eps_lower
 from dpsql.mechanisms.reach import largest_rho
 from dpsql.planner.model_terms import LINEAR, LOGISTIC
 from tests.bench.models import Floats, fitted
@@ -44,7 +44,7 @@ def weights(rows: int, kind: str, rho: float, fits: int, chance: np.random.Gener
 def bound(kind: str, rho: float, fits: int, chance: np.random.Generator) -> float:
     """Below what the weights lose, but for a chance of ALPHA, at the claimed delta."""
     first, second = (weights(rows, kind, rho, fits, chance) for rows in (PEOPLE, PEOPLE - 1))
-    return eps_lower_of_vectors(first, second, float(CLAIMED.delta), ALPHA)
+    return eps_lower(first, second, float(CLAIMED.delta), ALPHA)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -17,6 +17,7 @@ from dpsql.aggregates import design, gradients
 from dpsql.aggregates.base import Limits, Sensitivity
 from dpsql.aggregates.design import Design
 from dpsql.aggregates.gradients import Gradient, Means, SecondMoments, _Moments
+from dpsql.aggregates.term import Term
 from dpsql.plan.compiled import CompiledRelease
 from dpsql.plan.releases import NoisyStatistic, Release
 from dpsql.planner.measure import Identities
@@ -29,6 +30,7 @@ from dpsql.schema.model import Schema
 from dpsql.sql.nodes import Node
 from tests.support import clinic, staging
 from tests.support.neighbours import modest, neighbour_of
+from tests.support.trees import unclamped
 from tests.support.vectors import vectors
 from tests.support.violation import Violation
 
@@ -177,6 +179,10 @@ def second_moments_are_not_clipped(patch: Patch) -> None:
     patch.setattr(SecondMoments, "later", later)
 
 
+def values_are_not_clamped(patch: Patch) -> None:
+    patch.setattr(Term, "quanta", lambda self, x: unclamped(x, self.quantum))
+
+
 def means_are_twice_as_long(patch: Patch) -> None:
     patch.setattr(Means, "unit", 0.5)
 
@@ -194,6 +200,8 @@ FAULTS: list[tuple[Callable[[Patch], None], str]] = [
     (intercept_is_not_counted, PCA + " weight, age FROM patient"),
     (rows_of_a_unit_taken_for_one, COMPONENTS[1]),
     (means_are_twice_as_long, COMPONENTS[0]),
+    (values_are_not_clamped, MODELS[2]),
+    (values_are_not_clamped, COMPONENTS[0]),
 ]
 
 

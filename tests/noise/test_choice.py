@@ -114,7 +114,7 @@ class Neighbours:
     loss: float
 
     def bound(self, kind: Kind, fault: Fraction = Fraction(1)) -> float:
-        return eps_lower(self.first.draws(kind, RUNS, fault), self.second.draws(kind, RUNS, fault), 0.0, 1e-9)
+        return eps_lower([self.first.draws(kind, RUNS, fault)], [self.second.draws(kind, RUNS, fault)], 0.0, 1e-9)
 
 
 STEEP = Fraction(5, 4)

@@ -65,7 +65,7 @@ def bound(made: Residual, rows: int) -> float:
     variances = (np.asarray(sigmas.values, dtype=float) / 2.0 ** np.asarray(places.values, dtype=float)) ** 2
     found = [many.all_of(made, one) @ (direction / variances) for one in (cells, [0] * 6)]
     first, second = (np.rint(outputs * 40).astype(np.int64) for outputs in found)
-    return eps_lower(first, second, DELTA, ALPHA)
+    return eps_lower([first], [second], DELTA, ALPHA)
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -27,7 +27,7 @@ NARROW = Fraction(13, 10)
 
 def bound(noise: AdditiveNoise, change: int, delta: float = 0.0) -> float:
     with_unit = np.array(noise.sample(SystemNoise(), RUNS)) + change
-    return eps_lower(np.array(noise.sample(SystemNoise(), RUNS)), with_unit, delta, ALPHA)
+    return eps_lower([np.array(noise.sample(SystemNoise(), RUNS))], [with_unit], delta, ALPHA)
 
 
 def narrower(noise: DiscreteLaplace) -> DiscreteLaplace:
@@ -104,4 +104,4 @@ def test_counts_through_a_threshold_keep_their_epsilon() -> None:
         noisy = np.array(noise.sample(SystemNoise(), RUNS)) + n
         return np.where(noisy >= tau, noisy, -1)
 
-    assert 0.1 < eps_lower(outputs(6), outputs(5), 0.0, ALPHA) <= 1
+    assert 0.1 < eps_lower([outputs(6)], [outputs(5)], 0.0, ALPHA) <= 1

@@ -76,7 +76,7 @@ def test_reports_that_are_worth_a_third_more_are_noticed() -> None:
 def one_report(epsilon: Fraction) -> float:
     """The loss of one report, from its outputs."""
     yes, no = turned(epsilon, 1, RUNS) ^ 1, turned(epsilon, 1, RUNS)
-    return eps_lower(yes, no, 0.0, ALARM)
+    return eps_lower([yes], [no], 0.0, ALARM)
 
 
 def responses(epsilon: Fraction) -> Responses:
@@ -95,14 +95,14 @@ def test_a_row_more_and_another_answer_keep_their_part_of_the_price(other: tuple
     """A row more is covered by the noise, another answer in its place by its report."""
     asked, on = responses(Fraction(1, 2)), terms(Fraction(3, 2))
     start = (0, 0) if most == 1 else (0, 1)
-    bound = eps_lower(released(asked, on, *start, RUNS), released(asked, on, *other, RUNS), 0.0, ALARM)
+    bound = eps_lower([released(asked, on, *start, RUNS)], [released(asked, on, *other, RUNS)], 0.0, ALARM)
     assert most / 4 < bound <= most
 
 
 @pytest.mark.slow
 def test_too_little_noise_on_the_number_of_reports_is_noticed() -> None:
     asked, on = responses(Fraction(1, 2)), terms(Fraction(1, 2) + FAULT)
-    assert eps_lower(released(asked, on, 0, 0, RUNS), released(asked, on, 0, 1, RUNS), 0.0, ALARM) > 1
+    assert eps_lower([released(asked, on, 0, 0, RUNS)], [released(asked, on, 0, 1, RUNS)], 0.0, ALARM) > 1
 
 
 @pytest.mark.few(1)
@@ -166,7 +166,7 @@ def test_a_row_more_keeps_the_price(more: tuple[int, int, int]) -> None:
     """In its own bucket, or in one that nobody was in."""
     other = counts(MANY[0], more) if more[0] == 5 else counts(*MANY, more)
     price = Fraction(1)
-    assert eps_lower(sums(counts(*MANY), price, RUNS), sums(other, price, RUNS), 0.0, ALARM) <= 1
+    assert eps_lower([sums(counts(*MANY), price, RUNS)], [sums(other, price, RUNS)], 0.0, ALARM) <= 1
 
 
 @pytest.mark.parametrize("fault", [Fraction(1), FAULT])
@@ -175,7 +175,7 @@ def test_a_sum_that_gets_a_third_less_noise_is_noticed(fault: Fraction) -> None:
     part = AutoSum(BYTES)
     noise, _ = part.summing(5, terms(Fraction(5, 4) * fault))
     with_row, without = np.array(noise.sample(NOISE, RUNS)) + 32, np.array(noise.sample(NOISE, RUNS))
-    bound = eps_lower(with_row, without, 0.0, ALARM)
+    bound = eps_lower([with_row], [without], 0.0, ALARM)
     assert (0.5 < bound <= 1) if fault == 1 else bound > 1
 
 
@@ -183,7 +183,7 @@ def test_a_sum_that_gets_a_third_less_noise_is_noticed(fault: Fraction) -> None:
 def test_counts_that_get_a_third_less_noise_are_noticed(fault: Fraction) -> None:
     noise = AutoSum(BYTES).counting(terms(5 * fault))
     with_row, without = np.array(noise.sample(NOISE, RUNS)) + 1, np.array(noise.sample(NOISE, RUNS))
-    bound = eps_lower(with_row, without, 0.0, ALARM)
+    bound = eps_lower([with_row], [without], 0.0, ALARM)
     assert (0.5 < bound <= 1) if fault == 1 else bound > 1
 
 

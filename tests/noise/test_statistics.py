@@ -281,7 +281,7 @@ def in_turn(rows: Rows, rate: float, kind: Kind) -> list[float]:
 def loss_of_choice(tallied: OverHistogram, first: Rows, second: Rows, on: Terms) -> float:
     """A lower bound of what the first choice loses, by the runs of candidates that both databases have."""
     drawn = [choice(tallied, rows, on).draws(CHOICES) for rows in (first, second)]
-    return eps_lower(drawn[0], drawn[1], 0.0, ALARM)
+    return eps_lower([drawn[0]], [drawn[1]], 0.0, ALARM)
 
 
 STEEP = Fraction(3)
@@ -354,7 +354,7 @@ def test_the_most_common_values_together_keep_their_epsilon(kind: Kind) -> None:
     """Each choice at half the price: that neither is the one that most rows have gains from both."""
     on = terms(Fraction(1), 1, kind)
     drawn = [pairs(Mode(listed(7), 2), {0: most}, on, CHOICES) for most in (6, 5)]
-    assert 0.3 < eps_lower(drawn[0], drawn[1], 0.0, ALARM) <= 1
+    assert 0.3 < eps_lower([drawn[0]], [drawn[1]], 0.0, ALARM) <= 1
 
 
 def test_a_quantile_with_its_interval_keeps_its_epsilon() -> None:
@@ -366,7 +366,7 @@ def test_a_quantile_with_its_interval_keeps_its_epsilon() -> None:
     for rows in (first, second):
         value, low, high = median.release([counts(rows)] * 8_000, on, Buffered())
         drawn.append(np.array([100 * v + 10 * a + b for v, a, b in zip(value, low, high, strict=True)]))
-    assert 0.1 * float(STEEP) < eps_lower(drawn[0], drawn[1], 0.0, ALARM) <= STEEP
+    assert 0.1 * float(STEEP) < eps_lower([drawn[0]], [drawn[1]], 0.0, ALARM) <= STEEP
 
 
 class Buffered(SystemNoise):
@@ -391,7 +391,7 @@ def test_the_bins_of_an_interval_keep_their_share_of_the_price(units: int) -> No
 
     def bound(drawn: DiscreteLaplace) -> float:
         one, other = (np.array(drawn.sample(NOISE, RUNS)) + rows for rows in (0, units))
-        return eps_lower(one, other, 0.0, ALARM)
+        return eps_lower([one], [other], 0.0, ALARM)
 
     assert 0.5 < bound(noise) <= 1 < bound(DiscreteLaplace(noise.scale / FAULT))
 
@@ -481,7 +481,7 @@ def test_moments_keep_their_epsilon(columns: str, table: str, units: int, tmp_pa
         return (np.array(cells)[:, None] + noise.astype(np.int64).reshape(len(cells), RUNS)).T @ moved
 
     def bound(wider: Fraction) -> float:
-        return eps_lower(released(first, wider), released(second, wider), 0.0, ALARM)
+        return eps_lower([released(first, wider)], [released(second, wider)], 0.0, ALARM)
 
     assert np.abs(moved).sum() == 1
     assert 0.5 < bound(Fraction(1)) <= 1 < bound(1 / FAULT)

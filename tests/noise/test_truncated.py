@@ -291,7 +291,7 @@ def outputs(noise: TruncatedLaplace, n: int, tau: int) -> npt.NDArray[np.int64]:
 
 
 def measured(noise: TruncatedLaplace, n: int, tau: int, delta: Fraction) -> float:
-    return eps_lower(outputs(noise, n + 1, tau), outputs(noise, n, tau), float(delta), ALPHA)
+    return eps_lower([outputs(noise, n + 1, tau)], [outputs(noise, n, tau)], float(delta), ALPHA)
 
 
 @pytest.mark.parametrize("n", [0, 4, 20])

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import beta
 
 from dpsql.mechanisms.laplace import DiscreteLaplace
-from dpsql.mechanisms.lower_bound import Outputs, eps_lower_of_vectors, rate_above, rate_below
+from dpsql.mechanisms.lower_bound import Outputs, eps_lower, rate_above, rate_below
 from dpsql.mechanisms.source import SystemNoise
 
 ALPHA, RUNS = 1e-9, 50_000
@@ -35,8 +35,8 @@ def test_cells_lose_together_what_they_lose_apart() -> None:
     """Four cells that each lose a quarter of 2."""
     first = [laplace(Fraction(200), 100) for _ in range(4)]
     second = [laplace(Fraction(200), 0) for _ in range(4)]
-    assert 0.7 < eps_lower_of_vectors(first, second, 0.0, ALPHA) <= 2
-    assert eps_lower_of_vectors(first[:1], second[:1], 0.0, ALPHA) <= 0.5
+    assert 0.7 < eps_lower(first, second, 0.0, ALPHA) <= 2
+    assert eps_lower(first[:1], second[:1], 0.0, ALPHA) <= 0.5
 
 
 def hidden(values: Outputs, most: int) -> Outputs:
@@ -48,19 +48,19 @@ def hidden(values: Outputs, most: int) -> Outputs:
 @pytest.mark.parametrize(("delta", "seen"), [(0.0, True), (0.1, False)])
 def test_what_is_shown_of_one_input_alone_needs_a_delta(delta: float, seen: bool) -> None:
     shown, never = hidden(laplace(Fraction(10), 0), 20), np.full(RUNS, None, dtype=object)
-    assert (eps_lower_of_vectors([shown], [never], delta, ALPHA) > 2) == seen
+    assert (eps_lower([shown], [never], delta, ALPHA) > 2) == seen
 
 
 def test_noise_that_two_cells_share_cancels() -> None:
     noise, other = laplace(Fraction(100), 0), laplace(Fraction(100), 0)
-    assert eps_lower_of_vectors([noise + 100, noise], [other, other], 0.0, ALPHA) > 2
+    assert eps_lower([noise + 100, noise], [other, other], 0.0, ALPHA) > 2
 
 
 def test_noise_that_is_coarser_than_a_value_shows_its_last_digits() -> None:
     coarse = [laplace(Fraction(2**30), 0) >> 8 << 8 for _ in range(2)]
-    assert eps_lower_of_vectors([coarse[0] + 3], [coarse[1]], 0.0, ALPHA) > 5
+    assert eps_lower([coarse[0] + 3], [coarse[1]], 0.0, ALPHA) > 5
 
 
 def test_equal_inputs_lose_nothing() -> None:
     first = [laplace(Fraction(5), 0)]
-    assert eps_lower_of_vectors(first, [laplace(Fraction(5), 0)], 0.0, ALPHA) == 0
+    assert eps_lower(first, [laplace(Fraction(5), 0)], 0.0, ALPHA) == 0
