@@ -166,7 +166,7 @@ class Desk:
             self.page(harmless(text, kept="\n") + "\n")
 
     def _told(self, outcome: running.Outcome[Result]) -> Result | None:
-        """What came of some work; None where it failed, which was said."""
+        """The result of some work; None where it failed, which was said."""
         if outcome.problem is not None:
             self._failed(outcome)
             return None
