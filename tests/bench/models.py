@@ -120,7 +120,7 @@ def fitted(z: Floats, intercept: float, label: Floats, kind: str, rho: float, ch
 
 
 def axes(z: Floats, intercept: float, rho: float, chance: np.random.Generator) -> NoisyMoments:
-    """What a pca is made of."""
+    """The parts of a pca."""
     means, reach = float(OF_MEANS) * rho, float(REACH[PCA])
     centre = centre_of(list(z.sum(0) + chance.normal(0, 1 / sqrt(2 * means), z.shape[1])), intercept, None)
     x = z - np.array([0.0, *centre])

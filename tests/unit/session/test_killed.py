@@ -1,4 +1,4 @@
-"""Whose process is killed in the middle of what is bought in several parts has paid for all that was seen, and restarts soundly."""
+"""A process that is killed within what is bought in several parts has paid for all that was seen, and restarts soundly."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def restarted(folder: Path, sql: str, table: str) -> tuple[Fraction, list[Fracti
 def test_a_model_that_is_killed_between_two_passes_was_charged_whole(
     sql: str, place: str, name: str, turn: int, tmp_path: Path
 ) -> None:
-    """What was seen of its passes is forgotten, so it is bought once more."""
+    """Passes that were seen are forgotten, so the model is bought once more."""
     killed(tmp_path, sql, place, name, turn)
     price, before, releases, charges = restarted(tmp_path, sql, "MODELS")
     assert before == [price] and price > 0
