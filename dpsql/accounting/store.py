@@ -77,7 +77,7 @@ class Store:
     def moment(self, work: Work[T]) -> T:
         """Run `work` on the connection as it is at one moment: its SELECTs, and what it reads through this store, all see the same.
         Within another `moment` it is the same one."""
-        return self.read(lambda c: work(c) if c.in_transaction else _transaction(c, work, "BEGIN"))
+        return self.read(lambda c: work(c) if c.in_transaction else _transaction(c, work, "BEGIN", ""))
 
     def write(self, work: Work[T]) -> T:
         """Run `work` in one durable transaction: all of it, or on any exception none of it."""
@@ -197,8 +197,9 @@ def _transaction(
     connection: sqlite3.Connection, work: Work[T], begin: str = "BEGIN IMMEDIATE", synchronous: str = "FULL"
 ) -> T:
     try:
-        # of each transaction by itself: no failure of another leaves a charge without its sync
-        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        if synchronous:
+            # of each that writes by itself: no failure of another leaves a charge without its sync
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute(begin)
         result = work(connection)
         connection.execute("COMMIT")

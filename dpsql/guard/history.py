@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -23,7 +23,7 @@ from dpsql.core.cancellation import check
 from dpsql.guard.arrays import Bools, Numbers, Places
 from dpsql.guard.cells import MARK, Cells, Fine, Keys, Marks, differences
 from dpsql.guard.leaving_out import Policy
-from dpsql.guard.sketches import Growing, Sketches
+from dpsql.guard.sketches import Growing, Sketches, pieces
 from dpsql.guard.thresholds import are_apart
 
 Load = Callable[[int, int], Keys]
@@ -202,7 +202,7 @@ class History:
         kept &= variances[ones] + spreads[near] < self._readable**2
         ones, near = ones[kept], near[kept]
         largest = np.maximum(marks["size"][ones], known["size"][near]).astype(np.int64)
-        for begun, end in _pieces(2 * largest):
+        for begun, end in pieces(2 * largest, _KEYS):
             units = _differences(own, ones[begun:end], others, near[begun:end], load)
             few = (units > 0) & (units < largest[begun:end]) & (units * self._policy.scale < self._policy.k)
             for place in np.flatnonzero(few).tolist():
@@ -228,17 +228,6 @@ class History:
                 if any(one != past and are_apart(_fine(one), _fine(past), int(sizes[place])) for one in told[place]):
                     return Conflict(0, charge or None)
         return None
-
-
-def _pieces(sizes: Places) -> Iterator[tuple[int, int]]:
-    """Runs of places whose sizes are not too much together; of one place at least."""
-    ends, begun = np.cumsum(sizes), 0
-    while begun < len(sizes):
-        check()
-        done = int(ends[begun - 1]) if begun else 0
-        end = max(begun + 1, int(np.searchsorted(ends, done + _KEYS, side="right")))
-        yield begun, end
-        begun = end
 
 
 def _differences(own: _Answered, ones: Places, others: _Answered, near: Places, load: Load) -> Places:

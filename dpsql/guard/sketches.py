@@ -178,17 +178,22 @@ def _met(ones: Places, others: Places) -> Iterator[tuple[Places, Places]]:
 
 
 def _spans(low: Places, high: Places) -> Iterator[tuple[Places, Places]]:
-    """All places from a low one up to a high one, each with the number of the span that it is in: of several spans at once, of not too
-    many places together."""
+    """All places from a low one up to a high one, each with the number of the span that it is in: of several spans at once."""
     sizes = np.maximum(high - low, 0)
+    for begun, end in pieces(sizes, _PAIRS):
+        often = sizes[begun:end]
+        inside = np.arange(int(often.sum())) - np.repeat(np.cumsum(often) - often, often)
+        yield np.repeat(np.arange(begun, end), often), np.repeat(low[begun:end], often) + inside
+
+
+def pieces(sizes: Places, most: int) -> Iterator[tuple[int, int]]:
+    """Runs of places whose sizes are not too much together; of one place at least."""
     ends, begun = np.cumsum(sizes), 0
     while begun < len(sizes):
         check()
         done = int(ends[begun - 1]) if begun else 0
-        end = max(begun + 1, int(np.searchsorted(ends, done + _PAIRS, side="right")))
-        often = sizes[begun:end]
-        inside = np.arange(int(often.sum())) - np.repeat(np.cumsum(often) - often, often)
-        yield np.repeat(np.arange(begun, end), often), np.repeat(low[begun:end], often) + inside
+        end = max(begun + 1, int(np.searchsorted(ends, done + most, side="right")))
+        yield begun, end
         begun = end
 
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from sqlglot import exp
@@ -134,7 +134,6 @@ def lifted(text: str) -> tuple[str, list[str]] | None:
 
 MOST, LONGEST = 256, 10_000
 """Trees that are kept, and [characters] of the text of one."""
-_DIGITS = 18
 _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
 _AROUND = (exp.Paren, exp.Neg, exp.Cast)
 
@@ -143,7 +142,7 @@ Read = TypeVar("Read", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class _Skeleton(Generic[Read]):
-    """A tree that nobody changes, its constants in the order of the text, and by the places of nodes those that may be others."""
+    """A tree that nobody changes, its constants in the order of the text, and by their places in the tree those that may be others."""
 
     tree: exp.Expression
     values: tuple[str, ...]
@@ -152,30 +151,26 @@ class _Skeleton(Generic[Read]):
 
     def filled(self, values: tuple[str, ...]) -> exp.Expression | None:
         """A copy with other constants; None where one may not be another."""
-        others = {place for place, (one, other) in enumerate(zip(self.values, values, strict=True)) if one != other}
+        others = {place for place, value in enumerate(values) if value != self.values[place]}
         if not others.issubset(self.holes.values()):
             return None
         tree = copied(self.tree)
-        nodes = every(tree, exp.Expression) if others else []
+        literals = every(tree, exp.Literal) if others else []
         for at, place in self.holes.items() if others else ():
-            nodes[at].set("this", values[place])
+            literals[at].set("this", values[place])
         return tree
 
     def learnt(self, tree: exp.Expression, values: tuple[str, ...]) -> Mapping[int, int]:
-        """The constants that may be others, once a second text is parsed; none where the trees differ in anything else."""
-        pairs = [pair for pair in enumerate(zip(self.values, values, strict=True)) if pair[1][0] != pair[1][1]]
-        asked, found = {pair: place for place, pair in pairs}, dict(self.holes)
-        ones, others = every(self.tree, exp.Expression), every(tree, exp.Expression)
-        if len(asked) < len(pairs) or len(ones) != len(others):
-            # one of two constants alike may stand in no tree
-            return {}
-        for at, (one, other) in enumerate(zip(ones, others, strict=True)):
-            if _own(one) != _own(other):
-                place = asked.pop((one.name, other.name), None) if _is_compared(one) and _is_compared(other) else None
+        """The constants that may be others, once a second text is parsed; none where the trees differ in more than these, each once."""
+        pairs = {pair: place for place, pair in enumerate(zip(self.values, values, strict=True)) if len(set(pair)) > 1}
+        found = dict(self.holes)
+        for at, (one, other) in enumerate(zip(every(self.tree, exp.Literal), every(tree, exp.Literal), strict=False)):
+            if one.name != other.name:
+                place = pairs.pop((one.name, other.name), None) if _is_compared(one) else None
                 if place is None:
                     return {}
                 found[at] = place
-        return found if not asked else {}
+        return found if replace(self, holes=found).filled(values) == tree else {}
 
 
 class Skeletons(Generic[Read]):
@@ -204,8 +199,7 @@ class Skeletons(Generic[Read]):
         if asked is None:
             return
         known = self._known.pop(asked[0], None)
-        alike = known is not None and known.read == read
-        holes = known.learnt(tree, asked[1]) if known is not None and alike else {}
+        holes = known.learnt(tree, asked[1]) if known is not None and known.read == read else {}
         self._known[asked[0]] = _Skeleton(copied(tree), asked[1], read, holes)
         if len(self._known) > MOST:
             self._known.popitem(last=False)
@@ -214,9 +208,7 @@ class Skeletons(Generic[Read]):
 def _asked(sql: str) -> tuple[Hashable, tuple[str, ...]] | None:
     """The text without its constants but for their lengths, and these; None where one could be mistaken."""
     found = lifted(sql) if len(sql) <= LONGEST else None
-    if found is None or any(len(value) > _DIGITS for value in found[1]):
-        return None
-    return (found[0], tuple(map(len, found[1]))), tuple(found[1])
+    return ((found[0], tuple(map(len, found[1]))), tuple(found[1])) if found is not None else None
 
 
 def _is_compared(node: exp.Expression) -> bool:
@@ -224,13 +216,4 @@ def _is_compared(node: exp.Expression) -> bool:
     above = node.parent
     while isinstance(above, _AROUND):
         above = above.parent
-    return isinstance(node, exp.Literal) and isinstance(above, _COMPARED)
-
-
-def _own(node: exp.Expression) -> tuple[object, ...]:
-    """A node without those below it, but for how many they are."""
-    parts = {
-        name: None if isinstance(value, exp.Expression) else len(value) if isinstance(value, list) else value
-        for name, value in node.args.items()
-    }
-    return type(node), parts, node._meta or None
+    return isinstance(above, _COMPARED)

@@ -108,7 +108,7 @@ class Statement:
     written  how many syntax nodes the statement has
     notes    what the reader of the answer has to know, by the declarations alone
     query    resolves a query node; it is set where the resolver is put together
-    asked    the place of each block by what it asks
+    asked    by each block, as far as a later one was compared with them
     glanced  what was looked at before it is read: (node, WITH queries, source) by the ids of the first two, which stay alive here
     """
 
@@ -120,7 +120,7 @@ class Statement:
     written: int = 0
     query: Callable[[exp.Expression, Env], Query] = field(init=False)
     blocks: list[Block] = field(default_factory=list)
-    asked: dict[str, int] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
     bounds: list[InputTable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
@@ -146,9 +146,10 @@ class Statement:
 
     def release(self, block: Block) -> str:
         """The name of a block: of an equal one, if the statement has it already (rule 33), whatever its tables are called."""
-        asked = _asked(block)
-        at = self.asked.setdefault(asked, len(self.blocks))
-        if at < len(self.blocks):
+        self.asked += map(_asked, self.blocks[len(self.asked) :])
+        asked = _asked(block) if self.blocks else ""
+        if asked in self.asked:
+            at = self.asked.index(asked)
             known = self.blocks[at]
             self.blocks[at] = replace(known, present=known.present or block.present)
             return known.name
@@ -218,7 +219,9 @@ class Statement:
         Why  what nothing reads is not sold: a block may have been resolved for a part that declarations leave out (rule 53); which they
              are is told by the text and the declarations alone
         """
-        reads = {block.name: tuple(block.reads) for block in self.blocks} | {one.name: one.reads for one in self.bounds}
+        reads = {block.name: tuple(block.reads) if self.bounds else () for block in self.blocks} | {
+            one.name: one.reads for one in self.bounds
+        }
         found: set[str] = set()
         waiting = list(self.made(tree))
         while waiting:
