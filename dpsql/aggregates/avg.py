@@ -34,7 +34,7 @@ from dpsql.aggregates.base import (
     sensitivity_of_rows,
 )
 from dpsql.aggregates.count import counting
-from dpsql.aggregates.ends import ConfidenceBounds
+from dpsql.aggregates.ends import ConfidenceBounds, LaterBounds
 from dpsql.aggregates.sampling import of_average
 from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, filtered
 from dpsql.aggregates.telling import Say, clamped, where
@@ -202,10 +202,15 @@ class AvgOf(EstimateDefaults):
         total = np.array(combined((1, cells[0]), (1, cells[1])), dtype=float)
         shown = total >= self.term.width
         whole = np.where(shown, total, 1.0)
-        value, below, above = (np.clip(part / whole, 0.0, 1.0) for part in self._ends(a, whole, noise, level))
+        value = np.clip(a / whole, 0.0, 1.0)
         values: Column[object] = Column(np.where(shown, low + value * spread, 0.0), ~shown)
-        ends = ConfidenceBounds(*(np.where(shown, low + end * spread, np.nan) for end in (below, above)))
-        return ReleasedColumn(values, ends.within(low, low + spread, float(self.term.quantum)))
+
+        def ends() -> ConfidenceBounds:
+            _, *found = (np.clip(part / whole, 0.0, 1.0) for part in self._ends(a, whole, noise, level))
+            bounds = ConfidenceBounds(*(np.where(shown, low + end * spread, np.nan) for end in found))
+            return bounds.within(low, low + spread, float(self.term.quantum))
+
+        return ReleasedColumn(values, LaterBounds(len(a), ends))
 
     def _ends(self, a: Floats, total: Floats, noise: Noise, level: Fraction) -> tuple[Floats, Floats, Floats]:
         """A, and where |A - r total| = h(r) below and above it: a fixed point, found by going there a few times."""

@@ -26,7 +26,7 @@ from dpsql.aggregates.base import (
     UnitSums,
     sensitivity_of_rows,
 )
-from dpsql.aggregates.ends import ConfidenceBounds
+from dpsql.aggregates.ends import ConfidenceBounds, LaterBounds
 from dpsql.aggregates.sampling import of_count
 from dpsql.aggregates.telling import Say, where
 from dpsql.core.columns import Column
@@ -119,8 +119,11 @@ class CountOf(EstimateDefaults):
 
 def counted(exact: Floats, h: float) -> ReleasedColumn:
     """Counts that are fractions, rounded; their intervals end at whole numbers, as a count is one."""
-    ends = ConfidenceBounds(np.ceil(exact - h - _SLACK), np.floor(exact + h + _SLACK)).within(0, math.inf, 1)
-    rounded = np.rint(exact)
+
+    def made() -> ConfidenceBounds:
+        return ConfidenceBounds(np.ceil(exact - h - _SLACK), np.floor(exact + h + _SLACK)).within(0, math.inf, 1)
+
+    ends, rounded = LaterBounds(len(exact), made), np.rint(exact)
     if np.all(np.abs(rounded) < 2.0**62):
         return ReleasedColumn(Column(rounded.astype(np.int64)), ends)
     return ReleasedColumn([int(c) for c in rounded.tolist()], ends)

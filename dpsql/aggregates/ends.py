@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -50,3 +50,23 @@ class ConfidenceBounds(Sequence[tuple[float, float] | None]):
             return ConfidenceBounds(self.low[i], self.high[i])
         low, high = float(self.low[i]), float(self.high[i])
         return None if low != low or high != high else (low, high)
+
+
+class LaterBounds(Sequence[tuple[float, float] | None]):
+    """Intervals of released values that are worked out once the first is read: most are never, and of redrawn values none is."""
+
+    def __init__(self, size: int, make: Callable[[], ConfidenceBounds]) -> None:
+        self._size, self._make = size, make
+        self._made: ConfidenceBounds | None = None
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, i: int) -> tuple[float, float] | None: ...
+    @overload
+    def __getitem__(self, i: slice) -> ConfidenceBounds: ...
+    def __getitem__(self, i: int | slice) -> tuple[float, float] | ConfidenceBounds | None:
+        if self._made is None:
+            self._made = self._make()
+        return self._made[i]

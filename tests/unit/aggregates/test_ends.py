@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.aggregates.count import counted
-from dpsql.aggregates.ends import ConfidenceBounds
+from dpsql.aggregates.ends import ConfidenceBounds, LaterBounds
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -46,3 +46,16 @@ def test_an_interval_of_width_0_is_widened_by_the_grid_alone() -> None:
 @pytest.mark.parametrize("h", [0.0, 30.0])
 def test_none_is_changed_that_is_possible(h: float) -> None:
     assert ConfidenceBounds.around([100.0], 30.0 + h, 1, 0)[0] == (70.0 - h, 130.0 + h)
+
+
+def test_intervals_are_worked_out_once_and_only_where_one_is_read() -> None:
+    made: list[int] = []
+
+    def bounds() -> ConfidenceBounds:
+        made.append(1)
+        return ConfidenceBounds.around([7.0, 40.0], 1.0, 1)
+
+    later = LaterBounds(2, bounds)
+    assert len(later) == 2 and not made
+    assert list(later) == [(6.0, 8.0), (39.0, 41.0)] == [later[0], later[-1]] and later[1:].low.tolist() == [39]
+    assert len(made) == 1
