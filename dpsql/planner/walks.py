@@ -108,8 +108,8 @@ HOLE, BROKEN = "\0", "\1"
 _DATE = re.compile(r"'([0-9]{4}-[0-9]{2}-[0-9]{2})'")
 _CONSTANT = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|(?<![\w.$])[0-9]+(?:\.[0-9]+)?(?![\w.])""")
 """A name or a text, whole; or a number."""
-_UNSURE = re.compile(r"--|/\*|\\|[\0\1]|\$(?!cut\b)")
-"""Characters that may begin a comment, or a text in other quotes."""
+_UNSURE = re.compile(r"--|/\*|\\|[\0\1]|\$(?!cut\b|[0-9]+(?![\w$]))")
+"""Characters that may begin a comment, or a text in other quotes; a parameter such as $1 begins none."""
 
 
 def lifted(text: str) -> tuple[str, list[str]] | None:

@@ -102,8 +102,9 @@ def test_of_two_constants_alike_neither_is_learnt() -> None:
     hits(Parses(), texts)
 
 
-def test_each_has_a_tree_and_parameters_of_its_own() -> None:
-    kept, text = Parses(), "SELECT COUNT(*) FROM t WHERE a > ? AND b = 17"
+@pytest.mark.parametrize("placeholder", ["?", "$1"])
+def test_each_has_a_tree_and_parameters_of_its_own(placeholder: str) -> None:
+    kept, text = Parses(), f"SELECT COUNT(*) FROM t WHERE a > {placeholder} AND b = 17"
     for value in (5, 6, 7):
         assert outcome(text, (value,), kept) == outcome(text, (value,))
     found = kept.find(text)
@@ -136,7 +137,7 @@ def test_a_planted_stale_tree_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
     """Without copies the parameters of one statement would be those of the next."""
     monkeypatch.setattr(walks, "copied", lambda tree: tree)
     with pytest.raises(AssertionError):
-        test_each_has_a_tree_and_parameters_of_its_own()
+        test_each_has_a_tree_and_parameters_of_its_own("?")
 
 
 def test_only_so_many_trees_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
