@@ -14,8 +14,9 @@ What one unit can change
      scaled by min(1, R / |x|) over R, in a linear model beside the label less its mean, clamped to half of R, both over the root of
      5/4 more: at most |a|_2^2 = 1 in L2, in units of 2^-20. A unit keeps the share of its sums, of 2 and 3, that its limit of rows
      leaves it: at most K 2^20.
-  4. Gradients: a row adds r x, truncated towards zero, r being what its prediction errs, clamped to C / |x|: at most C in L2. A unit
-     with several rows has their sum scaled by min(1, C / norm) and truncated again, however many rows it has: at most C 2^20.
+  4. Gradients: a row adds r S x, truncated towards zero, S a factor for each column, made of what was released before, and r what its
+     prediction errs, clamped to C / |S x|: at most C in L2. A unit with several rows has their sum scaled by min(1, C / norm) and
+     truncated again, however many rows it has: at most C 2^20.
      Truncation makes no entry longer, so the scaled sum is measured once; one whose length is beyond any of rows counts as nothing.
   5. Principal components have no label and no gradients: z of 2 and a of 3 stand without one, undivided by the root of 5/4, and are at
      most 1 in L2 as they are.
@@ -216,13 +217,15 @@ class Gradient(_Vector):
     logistic  whether it is the loss of log odds; else half of the square of what the prediction errs
     clip      C
     centre    of the label 0 where it is logistic
-    weights   of the columns, in the order of x: a constant, released before
+    scales    S
+    weights   of the columns, in the order of x: constants, as S, released before
     """
 
     design: Design
     logistic: bool
     clip: Fraction
     centre: tuple[float, ...]
+    scales: tuple[float, ...]
     weights: tuple[float, ...]
 
     @property
@@ -238,17 +241,19 @@ class Gradient(_Vector):
         return self.design.columns
 
     def later(self, names: Sequence[Node], level: int) -> tuple[Node, ...]:
-        """The prediction and |x|^2; then what the prediction errs, clamped so that times x it is no longer than C."""
+        """The prediction and |S x|^2; then what the prediction errs, clamped so that times S x it is no longer than C."""
         read = names[len(self.inputs) :]
         width = self.design.columns
         if level == 0:
             x = [double(self.design.intercept), *read[: width - 1]]
             weighed = [times(value, weight) for value, weight in zip(x, self.weights, strict=True)]
-            return _added(weighed), _added([Binary("*", value, value) for value in x])
+            each = [times(Binary("*", value, value), scale**2) for value, scale in zip(x, self.scales, strict=True)]
+            return _added(weighed), _added(each)
         if level == 1:
             label, predicted, squares = read[width - 1 : width + 2]
-            # |x| is no less than the intercept's
-            is_length = Between(squares, double(self.design.intercept**2 / 2), double(LONGEST_ROW))
+            # |S x| is no less than the intercept's
+            shortest, longest = (self.scales[0] * self.design.intercept) ** 2 / 2, LONGEST_ROW * max(self.scales) ** 2
+            is_length = Between(squares, double(shortest), double(longest))
             most = Binary("/", double(float(self.clip)), Call("sqrt", (squares,)))
             return self._errs(predicted, label), Case(((is_length, most),), double(0.0))
         if level == 2:
@@ -270,7 +275,8 @@ class Gradient(_Vector):
     def row_sums(self, names: Sequence[Node]) -> tuple[Node, ...]:
         values, errs = names[len(self.inputs) :][: self.design.columns - 1], names[-1]
         x = [double(self.design.intercept), *values]
-        return tuple(Aggregate("sum", (_truncated(times(Binary("*", errs, value), float(UNIT))),)) for value in x)
+        each = (times(Binary("*", errs, value), UNIT * scale) for value, scale in zip(x, self.scales, strict=True))
+        return tuple(Aggregate("sum", (_truncated(one),)) for one in each)
 
     def unit_sums(self, names: Sequence[Node]) -> UnitSums:
         """However many rows a unit has, its sum is clipped as a whole."""
@@ -342,12 +348,13 @@ class Fit:
         with_label = self.design.label is not None and not self.logistic
         return SecondMoments(self.design, with_label, self.reach, tuple(centre))
 
-    def gradient(self, centre: Sequence[float], weights: Sequence[float]) -> Gradient:
+    def gradient(self, centre: Sequence[float], scales: Sequence[float], weights: Sequence[float]) -> Gradient:
         label = 0.0 if self.logistic else centre[-1]
-        return Gradient(self.design, self.logistic, self.clip, (*centre[:-1], label), tuple(weights))
+        return Gradient(self.design, self.logistic, self.clip, (*centre[:-1], label), tuple(scales), tuple(weights))
 
     @property
     def statistics(self) -> tuple[Means | SecondMoments | Gradient, ...]:
-        """All of them; the later ones at a centre and weights that are not known yet."""
+        """All of them; the later ones at a centre, scales and weights that are not known yet."""
         unknown = (0.0,) * self.design.columns
-        return (self.means, self.moments(unknown), *[self.gradient(unknown, unknown)] * self.passes)
+        gradient = self.gradient(unknown, (1.0,) * self.design.columns, unknown)
+        return (self.means, self.moments(unknown), *[gradient] * self.passes)

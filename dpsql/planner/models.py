@@ -47,9 +47,9 @@ OF_MEANS = OF_MOMENTS = Fraction(1, 10)
 """Shares of rho."""
 REACH = {LINEAR: Fraction(2, 5), LOGISTIC: Fraction(1, 2), PCA: Fraction(2, 5)}
 """R, of the second moments of a row."""
-CLIP = {LINEAR: Fraction(1, 10), LOGISTIC: Fraction(1, 4), PCA: Fraction(0)}
-"""C. What a linear model errs is of a label in [-1, 1], and most err little; a smaller C would pull log odds to the label that is
-more frequent."""
+CLIP = {LINEAR: Fraction(1, 5), LOGISTIC: Fraction(1, 2), PCA: Fraction(0)}
+"""C, of rows whose root mean square is about 1. What a linear model errs is of a label in [-1, 1], and most err little; a smaller C
+would pull log odds to the label that is more frequent."""
 PASSES = {LINEAR: 8, LOGISTIC: 8, PCA: 0}
 """Gradients of one fit. All of these, weights of columns and what descent.py goes by were fixed on RAND's data:
 grammar_notes/query/models.md."""

@@ -35,7 +35,9 @@ def fitted(release: Release, fit: Fit, ask: Callable[[CompiledRelease], NoisyTab
         return NoisyTable((), tuple(found), 1)
     descent = _begun(release, fit, found)
     for measure in passes:
-        cells = ask(_alone(release, replace(measure, statistic=fit.gradient(centre, descent.point)))).cells
+        cells = ask(
+            _alone(release, replace(measure, statistic=fit.gradient(centre, descent.scales, descent.point)))
+        ).cells
         descent.step(_values(cells))
         found += cells
     return NoisyTable((), tuple(found), 1)
@@ -68,7 +70,8 @@ def moments_of(release: Release, fit: Fit, cells: Sequence[Cell]) -> tuple[list[
 
 
 def _begun(release: Release, fit: Fit, cells: Sequence[Cell]) -> Descent:
-    return Descent(fit.logistic, fit.design.intercept, _centre(fit, cells), *moments_of(release, fit, cells))
+    rows = _values(cells[:1])[0] * fit.means.unit / fit.design.intercept
+    return Descent(fit.logistic, fit.design.intercept, rows, _centre(fit, cells), *moments_of(release, fit, cells))
 
 
 def _values(cells: Sequence[Cell]) -> list[float]:

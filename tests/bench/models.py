@@ -106,8 +106,12 @@ def fitted(z: Floats, intercept: float, label: Floats, kind: str, rho: float, ch
         unit *= SQUARES
     sigma = unit / sqrt(2 * moments)
     triangle = (a.T @ a)[np.triu_indices(a.shape[1])]
-    descent = Descent(logistic, intercept, centre, list(triangle + chance.normal(0, sigma, len(triangle))), sigma)
-    noise, most = clip * sqrt(PASSES[kind] / (2 * (rho - means - moments))), clip / lengths
+    descent = Descent(
+        logistic, intercept, sums[0] / intercept, centre, list(triangle + chance.normal(0, sigma, len(triangle))), sigma
+    )
+    noise, scales = clip * sqrt(PASSES[kind] / (2 * (rho - means - moments))), np.array(descent.scales)
+    scaled = x * scales
+    most = clip / np.linalg.norm(scaled, axis=1)
     for _ in range(PASSES[kind]):
         predicted = x @ np.array(descent.point)
         errs = (
@@ -115,7 +119,7 @@ def fitted(z: Floats, intercept: float, label: Floats, kind: str, rho: float, ch
             if logistic
             else np.clip(predicted + centre[-1], -1, 1) - label
         )
-        descent.step(list(x.T @ np.clip(errs, -most, most) + chance.normal(0, noise, z.shape[1])))
+        descent.step(list(scaled.T @ np.clip(errs, -most, most) + chance.normal(0, noise, z.shape[1])))
     return np.array(descent.weights)
 
 

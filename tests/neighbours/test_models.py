@@ -67,14 +67,17 @@ def released(sql: str, schema: Schema) -> Release:
 
 
 def passes(release: Release, chance: random.Random) -> list[NoisyStatistic]:
-    """The means, and second moments and gradients at a centre and weights that could have been released."""
+    """The means, and second moments and gradients at a centre, scales and weights that could have been released."""
     fit = release.fit
     assert fit is not None
     means, moments, *gradients = release.measures
     centre = [chance.uniform(-1, 1) for _ in range(fit.design.columns)]
     sizes = (0.0, 30.0, 1e6)
+    scales = [chance.choice((1e-3, 0.3, 1.0, 5.0, 1e4)) for _ in range(fit.design.columns)]
     points = [[chance.uniform(-1, 1) * size for _ in range(fit.design.columns)] for size in sizes]
-    gradients = [replace(one, statistic=fit.gradient(centre, at)) for one, at in zip(gradients, points, strict=False)]
+    gradients = [
+        replace(one, statistic=fit.gradient(centre, scales, at)) for one, at in zip(gradients, points, strict=False)
+    ]
     return [means, replace(moments, statistic=fit.moments(centre)), *gradients]
 
 

@@ -84,7 +84,7 @@ def test_several_rows_a_person_and_joins(session: Session) -> None:
     found = weights(session.execute(joined))
     assert found["year", "4"] > found["year", "1"]
     told = session.explain(joined)
-    assert "one person's clipped to 0.1" in told and "3 rows and 1 group of one person" in told
+    assert "one person's clipped to 0.2" in told and "3 rows and 1 group of one person" in told
 
 
 def test_a_model_is_charged_whole_before_the_first_pass(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
