@@ -99,6 +99,8 @@ UNITS = Record(
     takes=0, degree=0, sqltype=_integer, read=all_rows, units=True,
     only_counts=True, adds="rows", sampled="count(DISTINCT u){kept}", grows=True,
 )  # fmt: skip
+PEOPLE = replace(UNITS, of_cube=ROWS.of_cube)
+"""The same where it is asked for to select keys alone, so that a cube that selected them answers it by whatever it counts."""
 COUNT = Record(
     "count", {"COUNT(x)": "the number of rows with a value"}, "the number of rows with {value}", 
     degree=0, sqltype=_integer, read=_rows_with_value, apart=(("count",), lambda _, sqltype: CountOf(1, sqltype=sqltype)),

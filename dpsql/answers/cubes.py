@@ -147,6 +147,11 @@ def _off(release: Release, rows: RowsKey, view: View, wider: float) -> tuple[Col
     """The columns of a release off a view, and the release with them; None where the cube has not all of them, or errs too much."""
     columns = Columns(view)
     count = columns.rows()
+    if any(a.record.units for a in release.limited.block.aggregates):
+        # what is shown is keys alone: of one of them, without a condition, the cube has the list itself, which has no error
+        if view.allowed or len(view.kept) > 1:
+            return None
+        wider = inf
     for output in release.outputs:
         aggregate = next(a for a in release.limited.block.aggregates if a.name == output.name)
         if not columns.add(output, aggregate, _statistic(aggregate, rows, view.cube)):

@@ -30,7 +30,7 @@ from dpsql.session.result import Answer
 from dpsql.session.world import World
 
 if TYPE_CHECKING:
-    from dpsql.session.workload import WorkloadReport
+    from dpsql.session.proposal import WorkloadReport
 
 Result = TypeVar("Result")
 

@@ -8,22 +8,19 @@ off: what is told is the noise that its answers would have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 from math import prod
 
 from sqlglot import exp
 
-from dpsql.accounting.amounts import at_least
 from dpsql.answers.cube_columns import width_of
-from dpsql.answers.offering import said
 from dpsql.core import cancellation
 from dpsql.core.errors import Error, error
-from dpsql.core.loss import EpsilonDelta, PrivacyLoss, total
-from dpsql.core.wording import counted, number
-from dpsql.mechanisms.prices import nominal
+from dpsql.core.loss import EpsilonDelta, total
 from dpsql.mechanisms.residual import MOST_AXES
 from dpsql.plan.compiled import Compiled, CompiledRelease
 from dpsql.plan.releases import Output, Release
@@ -34,103 +31,11 @@ from dpsql.planner.parse import CreateCube, Query, parse
 from dpsql.planner.shares import people_in_a_group
 from dpsql.planner.slices import Slice, every_slice
 from dpsql.session import answer, cubes
+from dpsql.session.proposal import ColumnErrors, ProposedCube, StatementOfWorkload, WorkloadReport
 from dpsql.session.world import World
 
 MOST_STATEMENTS = 1_000
-_LONGEST_TEXT = 100
 _THOUSAND = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnErrors:
-    """95 % half-widths of one column [its own unit; of an average, that times the number of rows].
-
-    alone  bought by its statement
-    read   off the cube; None where it is not
-    rows   that a group is expected to have; None where nothing says so
-    """
-
-    name: str
-    alone: float | None
-    read: float | None
-    over_rows: bool
-    rows: Fraction | None
-
-    def said(self, width: float) -> str:
-        return said(width, self.rows, over_rows=self.over_rows)
-
-
-@dataclass(frozen=True, slots=True)
-class StatementOfWorkload:
-    """A statement and what becomes of it.
-
-    loss    bought alone
-    cube    the name of the cube that it would be read off; "" where there is none
-    tried   the name of the cube that it was tried on
-    reason  why there is none
-    """
-
-    sql: str
-    loss: PrivacyLoss
-    columns: tuple[ColumnErrors, ...]
-    cube: str = ""
-    tried: str = ""
-    reason: str = ""
-
-    def lines(self) -> Iterator[str]:
-        text = " ".join(self.sql.split())
-        yield text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
-        if self.reason:
-            yield f"  {self.reason}"
-            return
-        for one in self.columns:
-            alone = f"{one.said(one.alone)} alone" if one.alone is not None else "no error known alone"
-            off = f", {one.said(one.read)} off {self.tried}" if one.read is not None else ""
-            yield f"  {one.name}: {alone}{off}{', free' * bool(self.cube)}"
-        if not self.cube:
-            yield "  the cube errs more than twice as much: it would be bought, or read off it with buy=off"
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedCube:
-    """A cube that answers several statements.
-
-    sql    that buys it
-    count  of the statements that are read off it
-    """
-
-    name: str
-    sql: str
-    rho: Fraction
-    cells: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadReport:
-    """Proposal for a set of statements; str() is the text for whoever buys."""
-
-    cubes: tuple[ProposedCube, ...]
-    statements: tuple[StatementOfWorkload, ...]
-
-    @property
-    def alone(self) -> Fraction:
-        """[nats] of all statements that the cubes answer, bought one by one."""
-        return sum((nominal(one.loss) for one in self.statements if one.cube), Fraction(0))
-
-    def __str__(self) -> str:
-        parts = ["\n".join(one.lines()) for one in self.statements]
-        read = sum(bool(one.cube) for one in self.statements)
-        for cube in self.cubes:
-            told = f"{counted(cube.cells, 'cell')}, rho {at_least(cube.rho)}, {counted(cube.count, 'statement')} read off it"
-            parts.append(f"{cube.name}: {told}\n{cube.sql};")
-        if self.cubes:
-            rho = at_least(sum((cube.rho for cube in self.cubes), Fraction(0)))
-            parts.append(
-                f"together: rho {rho} once, for {read:,} of {counted(len(self.statements), 'statement')} and all that follow; "
-                f"one by one, each once, they cost epsilon {number(self.alone)}"
-            )
-        return "\n\n".join(parts or ["no cube answers any of them"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +76,10 @@ class _Group:
         """The most keys that one statement needs together."""
         return max((len(one.keys) for one in self.members.values()), default=1)
 
+    def without(self, key: str) -> _Group:
+        """Those that do not need a key."""
+        return replace(self, members={i: one for i, one in self.members.items() if key not in one.keys})
+
     def split(self) -> list[_Group]:
         """Those whose keys are columns together, and the others by their keys; nothing where they are so already.
 
@@ -195,6 +104,9 @@ class _Group:
         return (
             f"CREATE PRIVATE CUBE {name}{terms} AS SELECT {keys}, {numbers} FROM {source}{where} GROUP BY CUBE ({keys})"
         )
+
+
+_Proposal = tuple[ProposedCube | None, dict[int, StatementOfWorkload], Error | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +145,10 @@ def propose(statements: Sequence[str], epsilon: Fraction | None, world: World) -
         # what is split stands behind
         share = None if epsilon is None else _share(epsilon, Fraction(len(group.members), whole), world)
         taken = [*(cube.name for cube in proposed), *(c.name for c in world.stored.cubes.names.all())]
-        cube, read, problem = _found(group, share, taken, planned, statements, world)
+        find = partial(_found, share=share, taken=taken, planned=planned, statements=statements, world=world)
+        (cube, read, problem), left = _fewer_keys(group, find)
+        crowded = "left out: with its keys the cube would answer fewer of the others"
+        reasons |= dict.fromkeys(group.members.keys() - left.members.keys(), crowded)
         parts = group.split() if problem is not None else []
         groups += parts
         if problem is not None and not parts:
@@ -331,6 +246,27 @@ def _name(source: str, taken: Sequence[str]) -> str:
     return next(name for name in names if name not in [one.lower() for one in taken])
 
 
+def _fewer_keys(group: _Group, find: Callable[[_Group], _Proposal]) -> tuple[_Proposal, _Group]:
+    """The cube of a group without the keys that keep it from answering more of its statements, and those that are left.
+
+    Why  each key widens the errors of all groups: one after the other is left out, that without which the most statements are read off,
+         as long as these are more
+    """
+    best, left = find(group), group
+    while best[2] is None and _count(best) < len(left.members):
+        smaller = [fewer for fewer in map(left.without, left.keys) if fewer.keys and len(fewer.members) > _count(best)]
+        tried = [(find(fewer), fewer) for fewer in smaller]
+        found, fewer = max(tried, key=lambda each: _count(each[0]), default=(best, left))
+        if _count(found) <= _count(best):
+            break
+        best, left = found, fewer
+    return best, left
+
+
+def _count(proposal: _Proposal) -> int:
+    return proposal[0].count if proposal[0] is not None else 0
+
+
 def _found(
     group: _Group,
     share: Fraction | None,
@@ -338,7 +274,7 @@ def _found(
     planned: dict[int, _Planned],
     statements: Sequence[str],
     world: World,
-) -> tuple[ProposedCube | None, dict[int, StatementOfWorkload], Error | None]:
+) -> _Proposal:
     """The cube of a group, if it has one that any of its statements is read off, and these statements; or what refuses all of them.
 
     Why  a FROM that names what one statement alone defines, such as a query of its WITH, says nothing in another: the next one is tried

@@ -12,7 +12,7 @@ from sqlglot import exp
 from dpsql.aggregates.bounds import check_bounds
 from dpsql.aggregates.distinct_values import combination
 from dpsql.aggregates.record import ANY_NUMBER, Aggregate, Constant, Given, Record
-from dpsql.aggregates.shared import COUNT, DISTINCT, ROWS, UNITS
+from dpsql.aggregates.shared import COUNT, DISTINCT, PEOPLE, ROWS, UNITS
 from dpsql.core.cancellation import check
 from dpsql.core.domains import Interval
 from dpsql.core.errors import Error, error
@@ -65,7 +65,7 @@ class Collector:
 
     def count_people(self, node: exp.Expression) -> None:
         """Ask for the number of people of a list of values, which is what they are selected by; nothing shows it."""
-        self._named(Aggregate(ROWS if self.unit is None else UNITS, None, None, "", span_of(node)))
+        self._named(Aggregate(ROWS if self.unit is None else PEOPLE, None, None, "", span_of(node)))
 
     def _named(self, asked: Aggregate) -> Aggregate:
         return self.found.setdefault(asked.asked, replace(asked, name=f"a{len(self.found)}"))

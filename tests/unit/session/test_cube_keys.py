@@ -74,7 +74,18 @@ def test_groups_are_those_of_the_values_that_were_selected(session: Session) -> 
     assert is_read(by_year) and {row[0] for row in by_year.rows} == {"t0", "t2"}
 
 
+def test_the_values_of_a_key_are_the_list_that_the_cube_selected(session: Session) -> None:
+    """However wide its numbers are: at a price at which each of these would be bought, the list is free."""
+    for sql in ("SELECT DISTINCT tag FROM visit", "SELECT tag FROM visit GROUP BY tag"):
+        found = session.execute(f"/* dpsql: epsilon=1 */ {sql}")
+        assert is_read(found) and not found.receipt.loss.rho
+        assert {row[0] for row in found.rows} == {"t0", "t1", "t2", None}
+
+
 NOT_READ = [
+    "SELECT DISTINCT tag FROM visit WHERE year = 2",
+    "SELECT DISTINCT tag, year FROM visit",
+    "SELECT tag, COUNT(DISTINCT patient_id) FROM visit GROUP BY tag",
     "SELECT COUNT(*) FROM visit WHERE tag = 'rare50'",
     "SELECT COUNT(*) FROM visit WHERE tag IN ('t1', 'rare50')",
     "SELECT COUNT(*) FROM visit WHERE tag <> 't1'",

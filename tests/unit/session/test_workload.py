@@ -10,8 +10,8 @@ import pytest
 
 from dpsql.answers.look_up import Stored
 from dpsql.core.errors import Error
+from dpsql.session.proposal import StatementOfWorkload, WorkloadReport
 from dpsql.session.session import Session
-from dpsql.session.workload import StatementOfWorkload, WorkloadReport
 from tests.support.noise import ZeroNoise
 from tests.support.opened import clinic_data
 from tests.unit.session.test_cubes import DATA, TEXT, is_read
@@ -108,6 +108,19 @@ def test_a_statement_that_a_cube_answers_too_widely_is_told_so(session: Session)
     assert "it would be bought, or read off it with buy=off" in str(report)
     bought(session, report)
     answered_as_told(session, report.statements[1])
+
+
+def test_a_key_without_which_more_are_answered_is_left_out(session: Session) -> None:
+    """By site alone the cube errs by 10, which is what is asked; with two keys more by 15."""
+    asked = [f"/* dpsql: epsilon=0.3 */ SELECT COUNT(*) FROM patient WHERE site = {site}" for site in (1, 2, 3)]
+    other = "/* dpsql: epsilon=0.3 */ SELECT city, female, COUNT(*) FROM patient GROUP BY city, female"
+    report = session.workload([*asked, other], Fraction(1, 4))
+    assert [cube.count for cube in report.cubes] == [3] and "city" not in report.cubes[0].sql
+    assert [bool(one.cube) for one in report.statements] == [True, True, True, False]
+    assert "with its keys the cube would answer fewer of the others" in report.statements[3].reason
+    bought(session, report)
+    for one in report.statements[:3]:
+        answered_as_told(session, one)
 
 
 def test_a_planted_promise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
