@@ -1,15 +1,17 @@
-"""Additive noise, as a protocol: the questions that every noise answers."""
+"""Additive noise: the questions that every noise answers."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.columns import Column, combined
+from dpsql.core.errors import error
 from dpsql.core.events import Event
 from dpsql.core.loss import PrivacyLoss
 from dpsql.mechanisms.source import NoiseSource
@@ -28,116 +30,98 @@ class SharedNoise(NamedTuple):
     deviation: float
 
 
-class AdditiveNoise(Protocol):
+class AdditiveNoise(ABC):
     """Symmetric integer noise, added to an exact integer; lengths are in quanta of that integer."""
 
-    def __hash__(self) -> int: ...
+    __slots__ = ()
+
+    @abstractmethod
+    def tail(self, m: int) -> Fraction:
+        """An upper bound of P(Z >= m)."""
+
+    def half_width(self, level: Fraction) -> int:
+        """The smallest h with P(|Z| > h) <= 1 - level."""
+        return self.half_width_of_sum(1, level)
+
+    @abstractmethod
+    def half_width_of_sum(self, copies: int, level: Fraction) -> int:
+        """h with P(|Z1 + ... + Zn| > h) <= 1 - level, for n = 1, 2 or 3 independent copies: the smallest, or an upper bound of it."""
+
+    @abstractmethod
+    def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:
+        """h with P(|w1 * Z1 + w2 * Z2 + ...| > h) <= 1 - level, for independent draws."""
+
+    @abstractmethod
+    def at(self, points: Floats) -> Floats:
+        """The values that the noise stays below with the probabilities `points`: its quantiles, as if it were continuous."""
+
+    @abstractmethod
+    def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
+        """True if a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
+
+    @abstractmethod
+    def event(self, l1: int, loss: PrivacyLoss) -> Event:
+        """Event of drawing this noise for a vector with sensitivity l1 [quanta], which is charged as `loss`."""
+
+    @abstractmethod
+    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
+        """Independent draws."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Name and parameter, for the plan and the receipt."""
+
+    @property
+    @abstractmethod
+    def squared_scale(self) -> Fraction:
+        """The square of what it is drawn by [quanta^2]."""
+
+    # --- what most noise has in common
 
     @property
     def deviation(self) -> float | None:
         """Of the Gaussian that is rounded to this noise; None where it is none."""
-        ...
-
-    def tail(self, m: int) -> Fraction:
-        """An upper bound of P(Z >= m)."""
-        ...
-
-    def half_width(self, level: Fraction) -> int:
-        """The smallest h with P(|Z| > h) <= 1 - level."""
-        ...
-
-    def half_width_of_sum(self, copies: int, level: Fraction) -> int:
-        """h with P(|Z1 + ... + Zn| > h) <= 1 - level, for n = 1, 2 or 3 independent copies: the smallest, or an upper bound of it."""
-        ...
-
-    def half_width_of_weights(self, weights: Sequence[float], level: Fraction) -> float:
-        """h with P(|w1 * Z1 + w2 * Z2 + ...| > h) <= 1 - level, for independent draws."""
-        ...
+        return None
 
     @property
     def shared(self) -> tuple[SharedNoise, ...]:
         """The parts that it is the sum of, where other cells have some of them too; () where all of it is its own."""
-        ...
-
-    def at(self, points: Floats) -> Floats:
-        """The values that the noise stays below with the probabilities `points`: its quantiles, as if it were continuous."""
-        ...
-
-    def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
-        """True if a vector with these sensitivities [quanta] loses at most `loss` under this noise."""
-        ...
-
-    def event(self, l1: int, loss: PrivacyLoss) -> Event:
-        """Event of drawing this noise for a vector with sensitivity l1 [quanta], which is charged as `loss`."""
-        ...
-
-    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
-        """Independent draws."""
-        ...
-
-    def added(self, cells: Sequence[Sequence[int]], source: NoiseSource) -> list[Column[int | None]]:
-        """The exact cells of all groups with their noise: one column a cell."""
-        ...
-
-    def describe(self) -> str:
-        """Name and parameter, for the plan and the receipt."""
-        ...
-
-    @property
-    def squared_scale(self) -> Fraction:
-        """The square of what it is drawn by [quanta^2]."""
-        ...
+        return ()
 
     @property
     def kept(self) -> tuple[str, Fraction] | None:
         """As stored answers keep it (kept.py); None: nothing is read off a vector with it."""
-        ...
+        return None
 
     @property
     def shows_from(self) -> int | None:
         """From which noisy number of units on a private key is shown by noise that ends there, and pays for it; None: never."""
-        ...
+        return None
 
     def at_rho(self, l2_squared: int, rho: Fraction) -> AdditiveNoise | None:
         """Noise of the same kind that costs this rho; None where two draws, averaged by their rho, are not one of the sum."""
-        ...
-
-
-class Sampling(Protocol):
-    """Noise that is drawn as independent integers."""
-
-    def sample(self, source: NoiseSource, size: int) -> Sequence[int]: ...
-
-
-class AdditiveDefaults:
-    """Defaults of most noise."""
-
-    __slots__ = ()
-
-    @property
-    def kept(self) -> tuple[str, Fraction] | None:
         return None
 
-    @property
-    def shows_from(self) -> int | None:
-        return None
-
-    @property
-    def deviation(self) -> float | None:
-        return None
-
-    @property
-    def shared(self) -> tuple[SharedNoise, ...]:
-        return ()
-
-    def at_rho(self, l2_squared: int, rho: Fraction) -> AdditiveNoise | None:
-        return None
-
-    def added(self: Sampling, cells: Sequence[Sequence[int]], source: NoiseSource) -> list[Column[int | None]]:
-        """Independent noise in every cell: one vector of draws over all of them."""
+    def added(self, cells: Sequence[Sequence[int]], source: NoiseSource) -> list[Column[int | None]]:
+        """The exact cells of all groups with their noise, one column a cell: independent draws, one vector of them over all cells."""
         groups = len(cells[0])
         draws = self.sample(source, len(cells) * groups)
         return [combined((1, cell), (1, draws[i * groups : (i + 1) * groups])) for i, cell in enumerate(cells)]
+
+
+class NoiseReadOff(AdditiveNoise):
+    """Noise of what is read off released numbers: no mechanism, and never drawn as one."""
+
+    __slots__ = ()
+
+    def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
+        return False
+
+    def event(self, l1: int, loss: PrivacyLoss) -> Event:
+        raise error(901, "noise that is read off was to be charged")
+
+    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
+        raise error(901, "noise that is read off was to be drawn")
 
 
 def half_width_of(tail: Callable[[int], Fraction], level: Fraction, guess: int) -> int:

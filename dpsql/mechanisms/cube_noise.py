@@ -17,7 +17,7 @@ from dpsql.core.columns import Column
 from dpsql.core.errors import error
 from dpsql.core.events import Event
 from dpsql.core.loss import PrivacyLoss
-from dpsql.mechanisms.additive import AdditiveDefaults, Floats, SharedNoise
+from dpsql.mechanisms.additive import AdditiveNoise, Floats, NoiseReadOff, SharedNoise
 from dpsql.mechanisms.bounds import up
 from dpsql.mechanisms.conversions import gaussian
 from dpsql.mechanisms.gaussian import DiscreteGaussian, event_of
@@ -65,7 +65,7 @@ def _variances(groups: GroupsOff, values: tuple[int, ...]) -> tuple[Fraction, ..
 
 
 @dataclass(frozen=True, slots=True)
-class RoundedGaussian(AdditiveDefaults):
+class RoundedGaussian(NoiseReadOff):
     """Gaussian noise of a known variance, rounded to a whole number: what is in a cell that was read off, and never drawn as one.
 
     variance  [quanta^2]
@@ -110,16 +110,6 @@ class RoundedGaussian(AdditiveDefaults):
     def at(self, points: Floats) -> Floats:
         return gaussian_quantiles(self.sigma, points)
 
-    def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
-        """False: what is read off was released, and is no mechanism."""
-        return False
-
-    def event(self, l1: int, loss: PrivacyLoss) -> Event:
-        raise error(901, "noise that is read off was to be charged")
-
-    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
-        raise error(901, "noise that is read off was to be drawn")
-
     def describe(self) -> str:
         return f"Gaussian of a cube, sigma {self.sigma:.6g}"
 
@@ -133,7 +123,7 @@ def _normal(level: Fraction) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class ResidualGaussian(AdditiveDefaults):
+class ResidualGaussian(AdditiveNoise):
     """Discrete Gaussians on the coefficients of a statistic's cells, over all groups of a cube (residual.py).
 
     residual  the variances, for a row that adds 1
@@ -196,9 +186,6 @@ class ResidualGaussian(AdditiveDefaults):
 
     def tail(self, m: int) -> Fraction:
         return self._finest.tail(m)
-
-    def half_width(self, level: Fraction) -> int:
-        return self._finest.half_width(level)
 
     def half_width_of_sum(self, copies: int, level: Fraction) -> int:
         return self._finest.half_width_of_sum(copies, level)

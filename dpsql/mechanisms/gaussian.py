@@ -15,7 +15,7 @@ import numpy as np
 from dpsql.core.columns import Column, combined, ones, whole
 from dpsql.core.events import Event, Kind
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
-from dpsql.mechanisms.additive import AdditiveDefaults, Floats, check_copies, half_width_of
+from dpsql.mechanisms.additive import AdditiveNoise, Floats, check_copies, half_width_of
 from dpsql.mechanisms.conversions import GAUSSIAN, approximate
 from dpsql.mechanisms.gaussian_tail import upper_tail
 from dpsql.mechanisms.rounding import drawn_sigma
@@ -44,7 +44,7 @@ Why  Let f be the density of the continuous one, p_j its integral over j +- 1/2,
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussian(AdditiveDefaults):
+class DiscreteGaussian(AdditiveNoise):
     """Integer noise: a discrete Gaussian on a grid of 2^-k quanta, rounded to the nearest integer, ties up.
 
     Input   sigma_squared > 0  [quanta^2]
@@ -123,12 +123,9 @@ class DiscreteGaussian(AdditiveDefaults):
         k, variance = self._drawn()
         return upper_tail(variance, _lowest(m, k))
 
-    def half_width(self, level: Fraction) -> int:
-        """The smallest h [quanta] with 2 P(Z > h) <= 1 - level, so that P(|Z| > h) <= 1 - level."""
-        return self.half_width_of_sum(1, level)
-
     def half_width_of_sum(self, copies: int, level: Fraction) -> int:
-        """The same for the sum of one, two or three independent copies; for two or three rarely a little more.
+        """The smallest h [quanta] with 2 P(Z1 + ... > h) <= 1 - level, so that P(|Z1 + ...| > h) <= 1 - level; for two or three copies
+        rarely a little more.
 
         >>> DiscreteGaussian(Fraction(10**12)).half_width_of_sum(2, Fraction(95, 100))
         2771808

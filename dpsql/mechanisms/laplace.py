@@ -11,7 +11,7 @@ from math import floor, log
 
 from dpsql.core.events import Event, Kind
 from dpsql.core.loss import PrivacyLoss
-from dpsql.mechanisms.additive import AdditiveDefaults, Floats, check_copies, half_width_of, shown
+from dpsql.mechanisms.additive import AdditiveNoise, Floats, check_copies, half_width_of, shown
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.renyi import of_discrete_laplace
 from dpsql.mechanisms.rounding import drawn_scale
@@ -24,7 +24,7 @@ _LEAST = Fraction(1, 10**1000)
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplace(AdditiveDefaults):
+class DiscreteLaplace(AdditiveNoise):
     """Integer noise with P(Z = z) = (1 - a) / (1 + a) * a^|z|, a = exp(-1 / scale).
 
     Input   scale > 0  [quanta]
@@ -58,12 +58,8 @@ class DiscreteLaplace(AdditiveDefaults):
         """An upper bound of P(Z >= m), too large by a factor of at most 1 + 10^-50, or 10^-1000 where it is smaller."""
         return self._tail_of_sum(1, m)
 
-    def half_width(self, level: Fraction) -> int:
-        """The smallest h [quanta] with P(|Z| > h) <= 1 - level."""
-        return self.half_width_of_sum(1, level)
-
     def half_width_of_sum(self, copies: int, level: Fraction) -> int:
-        """The same for the sum of one, two or three independent copies, exactly.
+        """The smallest h [quanta] for the sum of one, two or three independent copies, exactly.
 
         >>> DiscreteLaplace(Fraction(10**6)).half_width_of_sum(2, Fraction(95, 100))
         4113003

@@ -11,14 +11,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dpsql.core.errors import error
-from dpsql.core.events import Event
-from dpsql.core.loss import PrivacyLoss
-from dpsql.mechanisms.additive import AdditiveDefaults, AdditiveNoise, Floats, check_copies
+from dpsql.mechanisms.additive import AdditiveNoise, Floats, NoiseReadOff, check_copies
 from dpsql.mechanisms.cube_noise import RoundedGaussian
 from dpsql.mechanisms.gaussian import DiscreteGaussian
 from dpsql.mechanisms.laplace import DiscreteLaplace
-from dpsql.mechanisms.source import NoiseSource
 from dpsql.mechanisms.weighted import gaussian_quantiles
 
 _MANY = 200
@@ -61,7 +57,7 @@ def of_total(noise: AdditiveNoise, count: int, values: Sequence[int]) -> Additiv
 
 
 @dataclass(frozen=True, slots=True)
-class SummedLaplace(AdditiveDefaults):
+class SummedLaplace(NoiseReadOff):
     """The sum of independent discrete Laplace draws of one scale [quanta]: for half-widths, never drawn itself."""
 
     scale: Fraction
@@ -77,9 +73,6 @@ class SummedLaplace(AdditiveDefaults):
             return Fraction(1)
         t = (hypot(self.count, x) - self.count) / x
         return Fraction(min(1.0, exp(min(0.0, self.count * log(x / (2 * self.count * t)) - t * x)) * (1 + 1e-9)))
-
-    def half_width(self, level: Fraction) -> int:
-        return self.half_width_of_sum(1, level)
 
     def half_width_of_sum(self, copies: int, level: Fraction) -> int:
         """h with P(|Z1 + ... + Zn| > h) <= 1 - level [quanta]: exact where the scale is small."""
@@ -115,19 +108,9 @@ class SummedLaplace(AdditiveDefaults):
         found: Floats = np.interp(points, below, grid) * float(self.scale)
         return found
 
-    def covers(self, l1: int, l2_squared: int, loss: PrivacyLoss) -> bool:
-        """Never: it is no mechanism."""
-        return False
-
     @property
     def squared_scale(self) -> Fraction:
         return self.count * self.scale**2
-
-    def event(self, l1: int, loss: PrivacyLoss) -> Event:
-        raise error(901, "a sum of stored noise was to be charged")
-
-    def sample(self, source: NoiseSource, size: int) -> Sequence[int]:
-        raise error(901, "a sum of stored noise was to be drawn")
 
     def describe(self) -> str:
         return f"the sum of {self.count:,} draws of {DiscreteLaplace(self.scale).describe()}"

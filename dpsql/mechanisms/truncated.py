@@ -13,7 +13,7 @@ import numpy as np
 from dpsql.core.columns import Column, Whole, whole
 from dpsql.core.events import Event, Kind
 from dpsql.core.loss import EpsilonDelta, PrivacyLoss
-from dpsql.mechanisms.additive import AdditiveDefaults, Floats, check_copies, half_width_of, shown, smallest
+from dpsql.mechanisms.additive import AdditiveNoise, Floats, check_copies, half_width_of, shown, smallest
 from dpsql.mechanisms.conversions import pure
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.renyi import of_pure
@@ -27,7 +27,7 @@ _LEAST = Fraction(1, 10**1000)
 
 
 @dataclass(frozen=True, slots=True)
-class TruncatedLaplace(AdditiveDefaults):
+class TruncatedLaplace(AdditiveNoise):
     """Integer noise with P(Z = z) proportional to a^|z| for |z| <= most and 0 beyond, a = exp(-1 / scale).
 
     Input   0 < scale <= 2^52 and most >= 1  [units]; n, the number of units in a group: one unit moves at most l0 of

@@ -20,7 +20,7 @@ from dpsql.aggregates.term import Term
 from dpsql.core.columns import Column, combined
 from dpsql.dataset.opening import Dataset, open_dataset
 from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.mechanisms.additive import AdditiveDefaults
+from dpsql.mechanisms.additive import AdditiveNoise
 from dpsql.mechanisms.laplace import DiscreteLaplace
 from dpsql.mechanisms.source import NoiseSource, SystemNoise
 from dpsql.plan import releases
@@ -140,7 +140,7 @@ def noise_reused_between_cells(patch: Patch) -> None:
         draws = self.sample(source, len(cells[0]))
         return [combined((1, cell), (1, draws)) for cell in cells]
 
-    patch.setattr(AdditiveDefaults, "added", added)
+    patch.setattr(AdditiveNoise, "added", added)
 
 
 def low_threshold(patch: Patch) -> None:
