@@ -72,8 +72,7 @@ def extreme(function: str, scalars: list[Scalar]) -> Scalar:
         return replace(chosen, domain=UNBOUNDED)
     low, high = lowest(chosen), highest(chosen)
     domain: Domain = Interval(low, high) if low is not None and high is not None and low <= high else UNBOUNDED
-    limits = chosen.limits
-    return replace(chosen, domain=domain, limits=limits)
+    return replace(chosen, domain=domain)
 
 
 def lowest(scalar: Scalar) -> Fraction | None:

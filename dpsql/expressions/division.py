@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 from dpsql.core import domains
@@ -54,10 +55,9 @@ def _quotient_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
     def quotient(x: Fraction, y: Fraction) -> Fraction | None:
         return domains.truncated_quotient(x, y) if y else None
 
-    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories):
-        mapped = domains.map_integers(left.domain, right.domain, quotient)
-        if mapped is not None:
-            return mapped
+    mapped = _mapped(left, right, quotient)
+    if mapped is not None:
+        return mapped
     a, b = finite_hull(left), finite_hull(right)
     if a is None or b is None:
         return UNBOUNDED, b is None or Fraction(0) in b
@@ -109,15 +109,9 @@ def _remainder_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
     def remainder(x: Fraction, y: Fraction) -> Fraction | None:
         return x - y * domains.truncated_quotient(x, y) if y else None
 
-    if (
-        isinstance(left.domain, Categories)
-        and isinstance(right.domain, Categories)
-        and left.integral
-        and right.integral
-    ):
-        mapped = domains.map_integers(left.domain, right.domain, remainder)
-        if mapped is not None:
-            return mapped
+    mapped = _mapped(left, right, remainder) if left.integral and right.integral else None
+    if mapped is not None:
+        return mapped
     a, b = finite_hull(left), finite_hull(right)
     if a is None or b is None:
         return UNBOUNDED, b is None or Fraction(0) in b
@@ -126,6 +120,15 @@ def _remainder_domain(left: Scalar, right: Scalar) -> tuple[Domain, bool]:
         most = max(domains.absolute(b).upper - 1, Fraction(0))
         found = domains.intersect(found, Interval(-most, most))
     return found, Fraction(0) in b
+
+
+def _mapped(
+    left: Scalar, right: Scalar, of: Callable[[Fraction, Fraction], Fraction | None]
+) -> tuple[Domain, bool] | None:
+    """Pair by pair over short lists, and whether one of them has no result; None for anything else."""
+    if isinstance(left.domain, Categories) and isinstance(right.domain, Categories):
+        return domains.map_integers(left.domain, right.domain, of)
+    return None
 
 
 def _not_zero(tree: Node, zero: Node) -> Node:

@@ -187,26 +187,41 @@ def _key_remedy(target: Table, reference: Reference) -> str:
 
 def _check_unit(schema: Schema, mistakes: Mistakes) -> bool:
     """True if the unit is the one-column key of a private table; else it is reported."""
-    unit, table = schema.privacy.unit, schema.table(schema.privacy.unit_table or "")
-    private = [t for t in schema.tables if not t.public]
-    if not unit or not private:
+    privacy = schema.privacy
+    if not privacy.unit or all(t.public for t in schema.tables):
         return False
-    if table is None:
-        what = f"unit is {quoted(unit)}, but no such table is declared"
-        mistakes.add("[privacy]", what, suggestion(schema.privacy.unit_table or "", _names(private)))
-    elif table.public:
-        mistakes.add("[privacy]", f"unit is in the public table {printable(table.name)}", "write a private table's key")
-    elif table.column(schema.privacy.unit_column or "") is None:
-        what = f"unit is {quoted(unit)}, but no such column is declared"
-        mistakes.add(
-            "[privacy]", what, suggestion(schema.privacy.unit_column or "", [printable(c.name) for c in table.columns])
-        )
-    elif table.key != (schema.privacy.unit_column,):
-        remedy = f"write key = [{quoted(schema.privacy.unit_column or '')}]"
+    place = privacy.unit_table or "", privacy.unit_column or ""
+    found = placed(schema, "unit", place, "write a private table's key", mistakes)
+    if found is None:
+        return False
+    table, _ = found
+    if table.key != (privacy.unit_column,):
+        remedy = f"write key = [{quoted(privacy.unit_column or '')}]"
         mistakes.add(_at(table), "holds the privacy unit, which must be its key", remedy)
+    return table.key == (privacy.unit_column,)
+
+
+def placed(
+    schema: Schema, key: str, place: tuple[str, str], instead: str, mistakes: Mistakes
+) -> tuple[Table, Column] | None:
+    """The private table and the column that a key of [privacy] names; None where there is no such one, which is reported.
+
+    instead  hint where the table is public
+    """
+    table = schema.table(place[0])
+    column = table.column(place[1]) if table is not None else None
+    written = f"{key} is {quoted('.'.join(place))}"
+    if table is None:
+        private = _names(t for t in schema.tables if not t.public)
+        mistakes.add("[privacy]", f"{written}, but no such table is declared", suggestion(place[0], private))
+    elif table.public:
+        mistakes.add("[privacy]", f"{key} is in the public table {printable(table.name)}", instead)
+    elif column is None:
+        names = [printable(c.name) for c in table.columns]
+        mistakes.add("[privacy]", f"{written}, but no such column is declared", suggestion(place[1], names))
     else:
-        return True
-    return False
+        return table, column
+    return None
 
 
 def _check_paths(schema: Schema, broken: set[str], mistakes: Mistakes) -> None:

@@ -12,8 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from dpsql.core.domains import Categories, Interval
-from dpsql.schema.checks import check
-from dpsql.schema.mistakes import Mistakes, place_of, printable, shown, suggestion
+from dpsql.schema.checks import check, placed
+from dpsql.schema.mistakes import Mistakes, place_of, printable, shown
 from dpsql.schema.model import GUARD_MODES, ROW, Column, Guard, Privacy, Schema, StatementLimits, Table
 from dpsql.schema.people import check_people, read_analysts, read_reservations, read_roles
 from dpsql.schema.privacy import read_privacy
@@ -135,23 +135,13 @@ def check_partition(schema: Schema, mistakes: Mistakes) -> None:
 
     A unit has one row and so one value; what is released of one value then loses nothing of the units of another.
     """
-    private = [t for t in schema.tables if not t.public]
-    if schema.privacy.partition is None or not private:
+    if schema.privacy.partition is None or all(t.public for t in schema.tables):
         return
-    where, name = schema.privacy.partition
-    written = f"partition is {quoted(f'{where}.{name}')}"
-    table = schema.table(where)
-    column = table.column(name) if table is not None else None
-    if table is None:
-        remedy = suggestion(where, [printable(t.name) for t in private])
-        mistakes.add("[privacy]", f"{written}, but no such table is declared", remedy)
-    elif table.public:
-        what = f"partition is in the public table {printable(table.name)}"
-        mistakes.add("[privacy]", what, "write a column of a private table")
-    elif column is None:
-        remedy = suggestion(name, [printable(c.name) for c in table.columns])
-        mistakes.add("[privacy]", f"{written}, but no such column is declared", remedy)
-    elif _may_repeat(schema, table, mistakes):
+    found = placed(schema, "partition", schema.privacy.partition, "write a column of a private table", mistakes)
+    if found is None:
+        return
+    (table, column), written = found, f"partition is {quoted('.'.join(schema.privacy.partition))}"
+    if _may_repeat(schema, table, mistakes):
         what = f"{written}, but one unit can have several rows there"
         mistakes.add("[privacy]", what, f"write a column of {printable(schema.privacy.unit_table or '')}")
     elif not mistakes.at(place_of(table.name, column.name)):
