@@ -34,12 +34,10 @@ class Answers:
     def get(self, fingerprint: str) -> NoisyTable | None:
         """The stored answer, exactly as it was released; None if there is none."""
         name = clean(fingerprint)
-        row: tuple[bytes, bytes] | None = self._store.read(
-            lambda connection: connection.execute(_GET, (name,)).fetchone()
-        )
-        if row is None:
+        rows = self._store.rows(_GET, name)
+        if not rows:
             return None
-        digest, stored = row
+        digest, stored = rows[0]
         table = payload.decode(stored) if isinstance(stored, bytes) and digest == self._digest(name, stored) else None
         if table is None:
             raise self._store.damaged()
@@ -75,7 +73,7 @@ class Answers:
         since = self._store.read(lambda connection: switches.thrown(connection, fingerprints))
         if since is None:
             self._store.write(lambda connection: switches.throw(connection, fingerprints, layout.now()))
-        newest = self._store.read(lambda connection: connection.execute(_NEWEST).fetchone()[0])
+        ((newest,),) = self._store.rows(_NEWEST)
         return newest is not None and (since is None or newest < since)
 
     def put(

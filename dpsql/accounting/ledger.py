@@ -286,27 +286,26 @@ class Ledger:
     def history(self, analyst: str | None = None) -> list[Entry]:
         """Every charge, or every charge of one analyst, oldest first."""
         where, values = ("", ()) if analyst is None else (" WHERE analyst = ?", (clean(analyst),))
-        found = self.store.read(
-            lambda connection: connection.execute(f"{_HISTORY}{where} ORDER BY id", values).fetchall()
-        )
         return [
             Entry(number, time, who, role, total(p.loss for p in bought), len(bought), statement, version)
-            for number, time, who, role, statement, text, version in found
+            for number, time, who, role, statement, text, version in self.store.rows(
+                f"{_HISTORY}{where} ORDER BY id", *values
+            )
             for bought in [self._portions(text)]
         ]
 
     def asked(self, since: int = 0) -> list[GuardEntry]:
         """Whom the statements after a charge were about, oldest first; not those that were charged with the guard off, or that the
         owner lets the guard forget."""
-        return self.store.read(lambda connection: [GuardEntry(*row) for row in connection.execute(_ASKED, (since,))])
+        return [GuardEntry(*row) for row in self.store.rows(_ASKED, since)]
 
     def certificates(self, charge: int) -> list[dict[str, object]]:
         """Certificates of the releases of a charge, each with its place in the ledger; [] where there is no such
         charge."""
-        row = self.store.read(lambda connection: connection.execute(_CERTIFICATES, (charge,)).fetchone())
-        if row is None:
+        row = self.store.rows(_CERTIFICATES, charge)
+        if not row:
             return []
-        number, texts, tied = row
+        number, texts, tied = row[0]
         found = rows.read(texts)
         if not isinstance(found, list) or not isinstance(tied, bytes):
             raise self.store.damaged()

@@ -36,7 +36,7 @@ WHERE id = ? AND asked <> '' AND id NOT IN (SELECT charge FROM forgotten)"""
 
 def sizes(ledger: Ledger) -> dict[str, str]:
     """The bought sizes by name, as they were written. Raises 705 where one was edited."""
-    rows = ledger.store.read(lambda connection: connection.execute(_SIZES).fetchall())
+    rows = ledger.store.rows(_SIZES)
     for name, digest, body in rows:
         if digest != _digest(ledger.store, name, body):
             raise ledger.store.damaged()
@@ -62,8 +62,7 @@ def forget(ledger: Ledger, charges: list[int]) -> int:
 
 def asked_of(ledger: Ledger, charge: int) -> tuple[str, str]:
     """A charged statement, and whom it was about as that is kept now; "" where there is none."""
-    row = ledger.store.read(lambda connection: connection.execute(_ASKED, (charge,)).fetchone())
-    return (str(row[0]), str(row[1])) if row is not None else ("", "")
+    return next(((str(statement), str(asked)) for statement, asked in ledger.store.rows(_ASKED, charge)), ("", ""))
 
 
 def keep_evaluated(ledger: Ledger, asked: Mapping[int, str]) -> None:

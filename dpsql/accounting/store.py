@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dpsql.accounting import chain, layout, migration, problems
 from dpsql.core.errors import Error, error
@@ -73,6 +73,10 @@ class Store:
         if isinstance(outcome, _Failed):
             raise outcome.problem
         return outcome
+
+    def rows(self, query: str, *values: object) -> list[Any]:
+        """The rows of one SELECT."""
+        return self.read(lambda connection: connection.execute(query, values).fetchall())
 
     def moment(self, work: Work[T]) -> T:
         """Run `work` on the connection as it is at one moment: its SELECTs, and what it reads through this store, all see the same.

@@ -109,8 +109,7 @@ class Vectors:
         return self._all(_OF, fingerprint)
 
     def _all(self, query: str, name: str) -> list[Vector]:
-        rows = self._store.read(lambda connection: connection.execute(query, (clean(name),)).fetchall())
-        found = [self._opened(*row) for row in rows]
+        found = [self._opened(*row) for row in self._store.rows(query, clean(name))]
         if any(vector is None for vector in found):
             raise self._store.damaged()
         return [vector for vector in found if vector is not None]

@@ -75,26 +75,22 @@ class Versions:
 
     def latest(self) -> tuple[str, str] | None:
         """(version, facts) of the last approval; None before the first."""
-        row: tuple[str, str] | None = self._store.read(lambda connection: connection.execute(_LATEST).fetchone())
-        return row
+        return next(iter(self._store.rows(_LATEST)), None)
 
     def of_tables(self, version: str) -> dict[str, str]:
         """Version of each table in a data version: the id of the first one that had the same contents of this table.
 
         Tables of a version that an earlier layout approved are missing: nothing is known of their contents by themselves.
         """
-        found: list[tuple[str, str]] = self._store.read(
-            lambda connection: connection.execute(_OF_TABLES, (clean(version),)).fetchall()
-        )
-        return dict(found)
+        return dict(self._store.rows(_OF_TABLES, clean(version)))
 
     def contents(self, version: str) -> dict[str, str]:
         """Contents of each table in a data version, as they were given to `approve`."""
-        return dict(self._store.read(lambda connection: connection.execute(_CONTENTS, (clean(version),)).fetchall()))
+        return dict(self._store.rows(_CONTENTS, clean(version)))
 
     def times(self) -> dict[str, str]:
         """The time of the last approval of every version: UTC, ISO 8601."""
-        return dict(self._store.read(lambda connection: connection.execute(_TIMES).fetchall()))
+        return dict(self._store.rows(_TIMES))
 
     def first_times(self) -> dict[str, str]:
         """The time of the first approval of every version, which stays when it is approved again: UTC, ISO 8601.
@@ -140,7 +136,4 @@ class Versions:
         self._store.write(lambda connection: connection.execute(_RECORD, row))
 
     def _first(self, query: str, value: str) -> str | None:
-        row: tuple[str] | None = self._store.read(
-            lambda connection: connection.execute(query, (clean(value),)).fetchone()
-        )
-        return row[0] if row else None
+        return next((found for (found,) in self._store.rows(query, clean(value))), None)

@@ -282,19 +282,13 @@ def sandbox_memory(schema: Schema) -> int:
     return schema.limits.memory // 4
 
 
-def approved_version(engine: Engine, schema: Schema, ledger: Ledger, digests: Digests | None = None) -> str | None:
-    """The version under which these contents and this structure were approved; None if they were not.
-
-    digests  of the engine's contents, where they were taken already
-    """
-    version, _ = recognised(engine, schema, ledger, digests)
-    return version
-
-
 def recognised(
     engine: Engine, schema: Schema, ledger: Ledger, digests: Digests | None = None
 ) -> tuple[str | None, Digests]:
-    """The same, and the digests of the contents, which tell what became of those that were approved last.
+    """The version under which these contents and this structure were approved, None if they were not; and the digests of the contents,
+    which tell what became of those that were approved last.
+
+    digests  of the engine's contents, where they were taken already
 
     Unchanged files are recognised by their signature, and have none; else every byte is read, once.
     """

@@ -21,7 +21,7 @@ from dpsql.dataset import binding
 from dpsql.dataset.closing import NextVersion, by_period, next_of_check, next_version
 from dpsql.dataset.doubting import doubts
 from dpsql.dataset.growing import moved_since, only_added_to, taken
-from dpsql.dataset.opening import approve_version, approved_version, require_unchanged
+from dpsql.dataset.opening import approve_version, recognised, require_unchanged
 from dpsql.dataset.preparing import prepare as prepare_snapshot
 from dpsql.dataset.preparing import remove_left, require_place
 from dpsql.engines.base import Engine
@@ -199,7 +199,7 @@ def refresh(schema: Schema, ledger: Ledger, revise: Sequence[str] = ()) -> Refre
         moved |= next_one.revised
         names = [table.name for table in schema.tables]
         unchanged = tuple(name for name in names if name not in moved)
-        if not moved and approved_version(engine, schema, ledger, digests) == latest[0]:
+        if not moved and recognised(engine, schema, ledger, digests)[0] == latest[0]:
             _prepared_on(schema, ledger, latest[0])
             return RefreshReport(schema.name, latest[0], (), unchanged)
         known = {table.name for table in filled.tables if table.name not in moved and not table.public}

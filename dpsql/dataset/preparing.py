@@ -20,7 +20,7 @@ from dpsql.dataset.closing import (
     kept_in,
     named_periods,
 )
-from dpsql.dataset.opening import approved_version, dated, require_unchanged
+from dpsql.dataset.opening import dated, recognised, require_unchanged
 from dpsql.engines import snapshot
 from dpsql.engines.base import Kept
 from dpsql.engines.registry import kind_for
@@ -88,7 +88,7 @@ def _write(root: Path, schema: Schema, ledger: Ledger, version: str, begin: Call
         outputs, read = snapshot.files(folder, schema), base[1].files if base is not None else ()
         engine = kind_for(schema).begin(schema, lambda _: None, (*outputs, *read))
         try:
-            if approved_version(engine, schema, ledger) != version:
+            if recognised(engine, schema, ledger)[0] != version:
                 raise error(
                     708, "the data changed while it was prepared", hint="check it again when nothing writes to it"
                 )
