@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 
@@ -12,7 +12,7 @@ from dpsql.core.domains import Categories, Domain, Interval, Value
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, BOOLEAN, DOUBLE, FLOAT, HUGEINT, INTEGER, VARCHAR, SqlType, decimal
 from dpsql.expressions.scalar import NULL_TYPE, Scalar
-from dpsql.sql.duckdb import EPOCH
+from dpsql.schema.write import days, microseconds
 from dpsql.sql.nodes import Literal
 
 _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -78,17 +78,6 @@ def boolean_literal(value: bool) -> Scalar:
 
 
 NULL = literal(None, NULL_TYPE)
-
-
-def days(day: date) -> int:
-    return (day - EPOCH).days
-
-
-def microseconds(moment: datetime | time) -> int:
-    """Since 1970-01-01, or since midnight."""
-    if isinstance(moment, time):
-        moment = datetime.combine(EPOCH, moment)
-    return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 
 _SUCH_AS = {

@@ -19,8 +19,9 @@ from dpsql.core.domains import UNBOUNDED, Categories, Domain, Interval, interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, DATE, INTEGER, TIME, TIMESTAMP, VARCHAR, SqlType
 from dpsql.expressions.conversion import convert
-from dpsql.expressions.literals import days, literal, microseconds
+from dpsql.expressions.literals import literal
 from dpsql.expressions.scalar import Scalar
+from dpsql.schema.write import days, microseconds
 from dpsql.sql.duckdb import EPOCH
 from dpsql.sql.nodes import Bare, Between, Binary, Call, Case, Cast, Literal, Node, Number
 

@@ -17,12 +17,12 @@ from itertools import pairwise, takewhile
 
 from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.sqltypes import BOOLEAN, DATE, DOUBLE, HUGEINT, TIMESTAMP, SqlType
-from dpsql.expressions.literals import days
 from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.temporal import DAY, moment
 from dpsql.guard.adding import all_of
 from dpsql.guard.parts import FALSE, TRUE, Part, set_to
 from dpsql.plan.resolved import Block
+from dpsql.schema.write import days
 from dpsql.sql.nodes import Aggregate, Binary, Call, Case, Cast, Chain, Column, Is, Literal, Node, Number, Own, Star
 from dpsql.sql.queries import Derived, Item, Join, Select, Table
 from dpsql.sql.trees import tables, walk

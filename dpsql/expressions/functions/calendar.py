@@ -13,7 +13,7 @@ from dpsql.core.errors import error
 from dpsql.core.sqltypes import BIGINT, DATE, DOUBLE, TIME, TIMESTAMP, VARCHAR
 from dpsql.expressions import division, temporal
 from dpsql.expressions.functions.record import Function, IntervalLiteral
-from dpsql.expressions.known import SPAN, Known, Ruled, always, decided
+from dpsql.expressions.known import SPAN, Known, Ruled, always, decided, within
 from dpsql.expressions.literals import integer_literal
 from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.temporal import DAY, dated, guarded, moment, part_name
@@ -125,12 +125,7 @@ def _bucket(width: int, months: int, when: datetime, further: int = 0) -> dateti
 
 
 def in_calendar(known: Known) -> bool:
-    years = YEARS.get(known.sqltype)
-    return years is not None and known.limits is not None and _inside(known.limits, years)
-
-
-def _inside(limits: Interval, outer: Interval) -> bool:
-    return outer.lower <= limits.lower and limits.upper <= outer.upper
+    return within(known.limits, YEARS.get(known.sqltype))
 
 
 def _date_part(args: Sequence[Known]) -> Ruled | None:
@@ -193,7 +188,7 @@ def shifted(a: Known, b: Known) -> Ruled | None:
         return decided(Known(TIMESTAMP), False)
     unit = DAY if a.sqltype == DATE else 1
     limits = Interval(a.limits.lower * unit + b.limits.lower, a.limits.upper * unit + b.limits.upper)
-    return decided(Known(TIMESTAMP, limits, a.null), _inside(limits, _FARTHEST))
+    return decided(Known(TIMESTAMP, limits, a.null), within(limits, _FARTHEST))
 
 
 def _bucketed(args: Sequence[Known]) -> Ruled | None:

@@ -261,10 +261,7 @@ def _to_whole(name: str) -> Rule:
 
 def _kept(sqltype: SqlType, limits: Interval | None, null: bool) -> Ruled:
     """A decimal result, provided that its type has the digits."""
-    held = sqltype.range
-    assert held is not None
-    proof = limits is not None and held.lower <= limits.lower and limits.upper <= held.upper
-    return decided(Known(sqltype, meet(held, limits), null), proof)
+    return decided(Known(sqltype, meet(sqltype.range, limits), null), within(limits, sqltype.range))
 
 
 def _rounded(args: Sequence[Known]) -> Ruled | None:
@@ -286,13 +283,12 @@ def _rounded(args: Sequence[Known]) -> Ruled | None:
         sqltype = decimal(a.sqltype.width, max(places, 0))
         held = decimal(a.sqltype.width, a.sqltype.scale).range
         found = _kept(sqltype, limits, a.null)
-        inside = held is not None and held.lower <= limits.lower and limits.upper <= held.upper
-        return decided(found.known, found.by == "proof" and inside)
+        return decided(found.known, found.by == "proof" and within(limits, held))
     held = a.sqltype.range
     if held is None:
         return None
     far = Interval(min(limits.lower, a.limits.lower) - grid, max(limits.upper, a.limits.upper) + grid)
-    return decided(Known(a.sqltype, limits, a.null), held.lower <= far.lower and far.upper <= held.upper)
+    return decided(Known(a.sqltype, limits, a.null), within(far, held))
 
 
 def _check_base(constants: Constants) -> None:
