@@ -90,7 +90,7 @@ def init(
     name, place, tables = kind_of(os.fspath(source)).describe(os.fspath(source), sniff=sniff)
     if not tables:
         raise error(707, f"{place} holds no table", hint="write a source that holds some")
-    return draft(name, place, tables, ask(tables), sniffed=sniff)
+    return draft(name, place, tables, ask([table for table in tables if not table.problem]), sniffed=sniff)
 
 
 def check(

@@ -92,18 +92,20 @@ def _distinct(tables: list[DraftTable]) -> list[DraftTable]:
     """The tables that have a name of their own in SQL, where case does not count."""
     first: dict[str, DraftTable] = {}
     for table in tables:
-        if sayable(table.name):
+        if sayable(table.name) and not table.problem:
             first.setdefault(table.name.lower(), table)
     return list(first.values())
 
 
 def _left_out(tables: list[DraftTable], kept: list[DraftTable]) -> list[str]:
-    names = [printable(t.name) for t in tables if not any((t.name, t.source) == (k.name, k.source) for k in kept)]
-    return (
-        [f"# CHECK: left out, since SQL could not tell them from others or could not say them: {', '.join(names)}"]
-        if names
-        else []
-    )
+    there = {(table.name, table.source) for table in kept}
+    lines = [f"# CHECK: left out table {printable(t.name)}: {t.problem}" for t in tables if t.problem]
+    names = [printable(t.name) for t in tables if not t.problem and (t.name, t.source) not in there]
+    if names:
+        lines.append(
+            f"# CHECK: left out, since SQL could not tell them from others or could not say them: {', '.join(names)}"
+        )
+    return lines
 
 
 def _dataset(name: str, source: str) -> str:

@@ -38,6 +38,7 @@ class DraftTable:
     foreign_keys  those that the source declares
     required      columns that are never NULL; None where the source does not say
     guessed_key, guessed_references  whether these are guesses at names, and not the source's
+    problem       why it cannot be read, of one that is left out
     """
 
     name: str
@@ -48,6 +49,7 @@ class DraftTable:
     required: frozenset[str] | None = None
     guessed_key: bool = False
     guessed_references: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

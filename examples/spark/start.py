@@ -18,8 +18,9 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -77,6 +78,8 @@ l_shipmode = {{ type = "VARCHAR", domain = ["AIR", "FOB", "MAIL", "RAIL", "REG A
 
 
 def main() -> int:
+    # pyspark warns of a pandas that it does not know yet, which nothing here uses
+    warnings.simplefilter("ignore", FutureWarning)
     parser = argparse.ArgumentParser(description="A Spark cluster of two workers with TPC-H, asked beside DuckDB.")
     default = Path.home() / ".cache" / "dpsql-spark"
     parser.add_argument("--folder", type=Path, default=default, help="where the data, ledgers and logs are")
@@ -84,8 +87,9 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="let the cluster run until Ctrl-C")
     options = parser.parse_args()
     folder: Path = options.folder / f"tpch-{options.scale}"
+    home = required()
     load(folder, options.scale)
-    with cluster(folder) as address:
+    with cluster(home, folder) as address:
         here, there = written(folder, "duckdb", "."), written(folder, "spark", f"{address}/;folder={folder}")
         for sql in QUESTIONS:
             print(f"\n{' '.join(sql.split())}")
@@ -93,8 +97,35 @@ def main() -> int:
                 show(name, schema, sql)
         if options.keep:
             print(f"\ndpsql {there}\nCtrl-C ends the cluster", flush=True)
-            signal.pause()
+            with suppress(KeyboardInterrupt):
+                signal.pause()
     return 0
+
+
+def required() -> Path:
+    """The folder of pyspark. Says what is missing, or which port is taken, before anything is made."""
+    found = find_spec("pyspark")
+    home = Path(found.origin).parent if found is not None and found.origin is not None else Path()
+    lacks = [] if any(home.glob("jars/spark-connect_*.jar")) else ['pip install "pyspark[connect]"']
+    lacks += [] if program("tpchgen-cli") else ["pip install tpchgen-cli"]
+    lacks += [] if shutil.which("java") else ["apt-get install openjdk-17-jre-headless"]
+    if lacks:
+        raise SystemExit(f"first run: {'; '.join(lacks)}")
+    for port in (MASTER, CONNECT):
+        if listens(port):
+            raise SystemExit(
+                f"something listens at port {port} of this machine: end it first, as another example that runs"
+            )
+    return home
+
+
+def program(name: str) -> str | None:
+    return shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+
+
+def listens(port: int) -> bool:
+    with closing(socket.socket()) as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 def load(folder: Path, scale: str) -> None:
@@ -104,9 +135,16 @@ def load(folder: Path, scale: str) -> None:
             draft = folder / f".{table}"
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
-            command = ["tpchgen-cli", "parquet", "-s", scale, f"--tables={table}", f"--output-dir={draft}"]
-            program = shutil.which(command[0], path=str(Path(sys.executable).parent)) or command[0]
-            subprocess.run([program, *command[1:]], check=True, stdout=subprocess.DEVNULL)
+            command = [
+                str(program("tpchgen-cli")),
+                "parquet",
+                "-s",
+                scale,
+                f"--tables={table}",
+                f"--output-dir={draft}",
+            ]
+            if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+                raise SystemExit(f"TPC-H cannot be made at --scale {scale}")
             draft.rename(folder / table)
 
 
@@ -118,7 +156,9 @@ def written(folder: Path, name: str, source: str) -> Path:
         text = text.replace(f'source = "{table}"', f'source = "{table}/{table}.parquet"')
     schema.write_text(text)
     subprocess.run(
-        [sys.executable, "-m", "dpsql", "check", str(schema), "--new-ledger"], check=True, stdout=subprocess.DEVNULL
+        [sys.executable, "-W", "ignore::FutureWarning", "-m", "dpsql", "check", str(schema), "--new-ledger"],
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
     return schema
 
@@ -134,12 +174,9 @@ def show(name: str, schema: Path, sql: str) -> None:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[str]:
+def cluster(home: Path, folder: Path) -> Iterator[str]:
     """The address of the Connect server of a new cluster; all of it ends with the block."""
-    found = find_spec("pyspark")
-    if found is None or found.origin is None or shutil.which("java") is None:
-        raise SystemExit('pip install "pyspark[connect]" tpchgen-cli; apt-get install openjdk-17-jre-headless')
-    home, started = Path(found.origin).parent, list[subprocess.Popen[bytes]]()
+    started = list[subprocess.Popen[bytes]]()
     environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
     deploy = "org.apache.spark.deploy"
     master = f"spark://127.0.0.1:{MASTER}"
@@ -166,9 +203,9 @@ def cluster(folder: Path) -> Iterator[str]:
     try:
         for name, command, port in commands:
             with (folder / f"{name}.log").open("wb") as log:
-                program = [str(home / command[0]), *command[1:]]
+                whole = [str(home / command[0]), *command[1:]]
                 running = subprocess.Popen(
-                    program, env=environment, cwd=folder, stdout=log, stderr=log, start_new_session=True
+                    whole, env=environment, cwd=folder, stdout=log, stderr=log, start_new_session=True
                 )
             started.append(running)
             if port is not None:
@@ -183,12 +220,14 @@ def cluster(folder: Path) -> Iterator[str]:
 
 def wait(running: subprocess.Popen[bytes], port: int, log: Path) -> None:
     while running.poll() is None:
-        with closing(socket.socket()) as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if listens(port):
+            return
         time.sleep(0.2)
     raise SystemExit(f"it ended before it listened at {port}: see {log}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

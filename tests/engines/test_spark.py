@@ -645,6 +645,27 @@ def test_a_folder_of_delta_lake_alone_is_no_empty_one(schema: Schema) -> None:
         owner.init(f"{schema.source}/lake")
 
 
+def test_what_has_rows_that_were_removed_is_refused_and_named_in_a_draft(schema: Schema) -> None:
+    """A log of Hudi, and one of Delta Lake in a folder of a partition; others are drafted beside them."""
+    for name, log in (("hudi", ".hoodie/hoodie.properties"), ("within", "k=1/_delta_log/00000000000000000000.json")):
+        shutil.copytree(files(schema, "patient"), files(schema, name))
+        path = files(schema, name) / log
+        path.parent.mkdir(parents=True)
+        path.write_text("{}")
+        with pytest.raises(Error, match=r"DPSQL-707.*it is of Hudi.* removed rows too: write it as Parquet"):
+            open_session(of_two_columns(schema, name), None, ":memory:")
+    shutil.copytree(files(schema, "patient"), files(schema, "lake"))
+    commit(files(schema, "lake"), 0)
+    text = owner.init(schema.source)
+    assert "[tables.patient]" in text and "[tables.hudi]" not in text
+    for name, told in (
+        ("hudi", "a table of Hudi"),
+        ("within", "a table of Hudi"),
+        ("delta:lake", "stored as Delta Lake"),
+    ):
+        assert f"# CHECK: left out table {name}: it is {told}" in text
+
+
 def of_two_columns(schema: Schema, source: str) -> Schema:
     """One table `odd` with the unit k and a text t."""
     patient = next(t for t in schema.tables if t.name == "patient")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpsql.core.errors import Error, error
 from dpsql.engines.spark.server import ClusterAddress, ConnectServer
 from dpsql.engines.spark.shown import computable
-from dpsql.engines.spark.stored import DELTA, TableFolder, is_delta, placed
+from dpsql.engines.spark.stored import DELTA, TableFolder, has_log, placed
 from dpsql.engines.writing import name as identifier
 from dpsql.engines.writing import raise_all
 from dpsql.schema.drafted import DraftTable
@@ -13,15 +13,15 @@ from dpsql.schema.mistakes import printable
 
 
 def drafted(server: ConnectServer, at: ClusterAddress) -> list[DraftTable]:
-    """Every table of the address's folder, or else of the catalog, that can be read. Raises 707, also where all of them are refused."""
+    """Every table of the address's folder, or else of the catalog, and what is wrong where it cannot be read. Raises 707, also where
+    all of them are refused."""
     try:
         sources = _in_folder(server, at.folder) if at.folder else _in_catalog(server, at.prepared)
         found = [(source, placed(server, at, source)) for source in sources]
-        drafts = (_draft(server, source, place) for source, place in found if isinstance(place, TableFolder))
-        read = [draft for draft in drafts if draft is not None]
-        if not read:
-            raise_all(707, [f"table {printable(source)}: {place}" for source, place in found if isinstance(place, str)])
-        return read
+        drafts = [_draft(server, source, place) for source, place in found]
+        if all(draft.problem for draft in drafts):
+            raise_all(707, [f"table {printable(draft.source)}: {draft.problem}" for draft in drafts])
+        return drafts
     except Error:
         raise
     except Exception:
@@ -34,7 +34,7 @@ def _in_folder(server: ConnectServer, folder: str) -> list[str]:
     depth = len(folder.strip("/").split("/"))
     paths = (path.partition(":")[2] or path for path, _, _ in server.listing([folder]))
     found = sorted({path.strip("/").split("/")[depth] for path in paths})
-    return [f"{DELTA}:{name}" if is_delta(server, f"{folder}/{name}") else name for name in found]
+    return [f"{DELTA}:{name}" if has_log(server, f"{folder}/{name}") else name for name in found]
 
 
 def _in_catalog(server: ConnectServer, copies: str) -> list[str]:
@@ -50,13 +50,15 @@ def _named(database: str, table: str) -> str:
     return table if database == "default" else f"{database}.{table}"
 
 
-def _draft(server: ConnectServer, source: str, place: TableFolder) -> DraftTable | None:
-    """None where no file says what the columns are."""
+def _draft(server: ConnectServer, source: str, place: TableFolder | str) -> DraftTable:
+    """place: of a table that can be read; else what is wrong."""
+    if isinstance(place, str):
+        return DraftTable(source, source, [], problem=place)
     try:
         columns = server.types(server.session.read.format(place.form).load(place.folder))
     except Error:
         raise
     except Exception:
-        return None
+        return DraftTable(source, source, [], problem="no file of it says what its columns are")
     name = source.removeprefix(f"{DELTA}:").removesuffix(".parquet")
     return DraftTable(name, source, [(c, str(computable(t) or t)) for c, t in columns])

@@ -21,6 +21,8 @@ from dpsql.schema.mistakes import printable
 from dpsql.schema.model import Table
 
 DELTA = "delta"
+_LOGS = "{_delta_log,.hoodie,*/_delta_log,*/.hoodie}"
+"""Of tables whose files are not all rows, and of those that a folder of partitions has in it."""
 FORMS = ("parquet", "orc", DELTA)
 """In which the files say the types of the columns."""
 _COMMIT = re.compile(r"/(\d{20})\.json$")
@@ -105,10 +107,10 @@ def _details(rows: Sequence[Sequence[object]]) -> dict[str, str]:
     return found
 
 
-def is_delta(server: ConnectServer, folder: str) -> bool:
-    """True where a folder has a log of Delta Lake in it. Only names are looked at."""
+def has_log(server: ConnectServer, folder: str, log: str = "_delta_log") -> bool:
+    """True where a folder has a log in it, of Delta Lake or by another pattern. Only names are looked at."""
     try:
-        server.types(server.session.read.format("binaryFile").load(TableFolder(DELTA, folder).watched))
+        server.types(server.session.read.format("binaryFile").load(f"{folder.rstrip('/')}/{log}"))
     except Error:
         raise
     except Exception:
@@ -119,11 +121,13 @@ def is_delta(server: ConnectServer, folder: str) -> bool:
 def _readable(server: ConnectServer, place: TableFolder, path: str) -> TableFolder | str:
     """The same place; a problem where it is of Delta Lake and not declared so, or the server has nothing that reads it.
 
-    Why   a folder of Delta Lake keeps the files of rows that were removed or changed: read without its log, they count too
+    Why   a folder with a log keeps the files of rows that were removed or changed: read without the log, they count too
     path  as the schema writes it
     """
-    if place.form != DELTA and is_delta(server, place.folder):
-        return f'it is a table of Delta Lake, whose folder holds removed rows too: write source = "{DELTA}:{printable(path)}"'
+    if place.form != DELTA and has_log(server, place.folder, _LOGS):
+        if has_log(server, place.folder):
+            return f'it is a table of Delta Lake, whose folder holds removed rows too: write source = "{DELTA}:{printable(path)}"'
+        return "it is of Hudi, or has such a table or one of Delta Lake in it: it holds removed rows too: write it as Parquet"
     try:
         if place.form == DELTA:
             server.types(server.session.read.format(DELTA).load(place.folder))
