@@ -90,10 +90,10 @@ class Pair(StatisticDefaults):
         if not self.with_rows:
             clamped = clamped_total(self.term, TOTAL, ROWS, CUT)
             return UnitSums(n, (("total", total),), (CUT, clamped), (ROWS, TOTAL))
-        taken = kept_with_value(own("n"))
-        rows = counting(kept)
+        taken, inner = own("taken"), (("n", n), ("total", total))
         kept_rows = taken, clamped_total(self.term, TOTAL, own("n"), taken), CUT
-        return UnitSums(rows, (("n", n), ("total", total)), kept_rows, (own("n"), TOTAL, ROWS))
+        shared = (("taken", kept_with_value(own("n"))),)
+        return UnitSums(counting(kept), inner, kept_rows, (own("n"), TOTAL, ROWS), shared)
 
     def to_cells(self, sums: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
         lower, upper, width = self.term.lower, self.term.upper, self.term.width

@@ -259,13 +259,14 @@ class Joint(StatisticDefaults):
         shared: list[tuple[str, Node]] = []
         for i, (block, trees) in enumerate(zip(self.blocks, sums, strict=True)):
             inner += [(f"{name}{i}_", tree) for name, tree in zip("ntq", trees, strict=False)]
-            n, total = own(f"n{i}_"), own(f"t{i}_")
-            taken = kept_with_value(n)
+            n, total, taken = own(f"n{i}_"), own(f"t{i}_"), own(f"k{i}_")
+            among = kept_with_value(n)
+            shared.append((f"k{i}_", among))
             if not block.square:
                 outer += [taken, clamped_total(block.term, total, n, taken)]
                 continue
             width, above = block.term.width, own(f"p{i}_")
-            shared.append((f"p{i}_", clamped_total(replace(block.term, lower=0, upper=width), total, n, taken)))
+            shared.append((f"p{i}_", clamped_total(replace(block.term, lower=0, upper=width), total, n, among)))
             outer += [taken, above, clamped_square(width, above, own(f"q{i}_"), n, taken)]
         whole = (ROWS, *(own(name) for name, _ in inner))
         return UnitSums(counting(kept), tuple(inner), tuple(outer), whole, tuple(shared))

@@ -29,7 +29,6 @@ from typing import Protocol
 import numpy as np
 
 from dpsql.core.columns import Column
-from dpsql.core.domains import Value
 from dpsql.core.errors import OperationalError, error
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.signature import ALL_FILES, NO_LENGTHS, Digests, FileParts, Lengths
@@ -292,10 +291,6 @@ class Engine(Protocol):
 
     def public_table(self, table: str) -> PublicTable:
         """All rows of a public table, ready for the sandbox. Raises 707, 702."""
-        ...
-
-    def distinct(self, table: str, column: str, limit: int | None = None) -> list[Value]:
-        """The values of a public table's column as domains hold them, in no order, without NULL, NaN and infinity; at most `limit`."""
         ...
 
     def copy(self, schema: Schema, table: Table, file: Path, kept: Kept | None = None) -> None:

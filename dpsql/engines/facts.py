@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -85,11 +85,45 @@ class TableFacts:
 
 def table_facts(engine: Engine, schema: Schema, table: Table) -> TableFacts:
     """Everything that the owner's check shows of a private table. `schema` has its public facts filled in."""
-    rows, columns = _columns(engine, table)
-    unit = None if schema.privacy.unit == ROW else _unit(engine, schema, table)
-    dangling = tuple((r, _dangling(engine, table, r)) for r in table.references)
-    divided = tuple((d, _divided(engine, table, d)) for d in table.determines)
+    relation, cut = engine.dialect.relation(table.name), [c.name for c in table.columns if c.is_cut]
+    numbers, by_unit = _texts_of_numbers(table), () if schema.privacy.unit == ROW else (_unit(engine, schema, table),)
+    like = (where(f"{name(column)} SIMILAR TO {_LIKE_A_NUMBER}") for column in numbers)
+    (rows, *counts), alien, long, *more = _together(
+        engine,
+        [
+            (["count(*)", *_counts(engine.dialect, table), *like], relation),
+            ([name(column.name) for column in table.columns], engine.dialect.relation(unfit(table))),
+            ([where(name(c)) for c in cut], engine.dialect.relation(too_long(table))),
+            *by_unit,
+            *(_dangling(engine, table, reference) for reference in table.references),
+            *((["count(*)"], f"({undetermined(relation, d)}) AS counted") for d in table.determines),
+        ],
+    )
+    unit = _spread(*more.pop(0)) if by_unit else None
+    found = [count for (count,) in more]
+    dangling = tuple(zip(table.references, found, strict=False))
+    divided = tuple(zip(table.determines, found[len(table.references) :], strict=True))
+    numeric = counts[4 * len(table.columns) :]
+    named = [dict(zip(names, found, strict=True)) for names, found in ((cut, long), (numbers, numeric))]
+    columns = _columns(engine, table, counts, alien, named)
     return TableFacts(table, rows, schema.one_row_per_unit(table), unit, columns, dangling, divided)
+
+
+Question = tuple[Sequence[str], str]
+"""SQL of whole numbers of one row, and what stands in FROM."""
+
+
+def _together(engine: Engine, questions: Sequence[Question]) -> list[list[int]]:
+    """The answers of several questions, asked as one: a server has a floor for each statement."""
+    parts, names = [], []
+    for i, (items, source) in enumerate(questions):
+        own = [f"c{i}_{j}" for j in range(len(items))]
+        names += own
+        if items:
+            listed = ", ".join(f"{item} AS {alias}" for item, alias in zip(items, own, strict=True))
+            parts.append(f"(SELECT {listed} FROM {source}) AS f{i}")
+    found = iter(integers(engine, " CROSS JOIN ".join(parts), names))
+    return [[next(found) for _ in items] for items, _ in questions]
 
 
 def added_facts(engine: Engine, schema: Schema, table: Table, shown: Table) -> TableFacts:
@@ -149,16 +183,21 @@ def _dangles(schema: Schema, tables: tuple[TableFacts, ...], table: Table) -> bo
     return False
 
 
-def _columns(engine: Engine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]]:
-    items = ["count(*)"]
+def _counts(dialect: Dialect, table: Table) -> Iterator[str]:
+    """SQL of four numbers of rows of each column: NULL, NaN, outside, infinite."""
     for column in table.columns:
         quoted = name(column.name)
-        nan = engine.dialect.is_nan(quoted) if column.sqltype.is_float else "false"
-        counts = (f"{quoted} IS NULL", nan, outside(engine.dialect, column), _infinite(engine.dialect, column))
-        items += [where(condition) for condition in counts]
-    rows, *found = integers(engine, engine.dialect.relation(table.name), items)
-    long, alien, numeric = _too_long(engine, table), _unfit(engine, table), _numeric(engine, table)
-    facts = (
+        nan = dialect.is_nan(quoted) if column.sqltype.is_float else "false"
+        for condition in (f"{quoted} IS NULL", nan, outside(dialect, column), _infinite(dialect, column)):
+            yield where(condition)
+
+
+def _columns(
+    engine: Engine, table: Table, found: Sequence[int], alien: Sequence[int], named: Sequence[Mapping[str, int]]
+) -> tuple[ColumnFacts, ...]:
+    """Facts of the columns, of numbers as ColumnFacts names them [rows]; found: those of `_counts`, column by column, and others."""
+    long, numeric = named
+    return tuple(
         ColumnFacts(
             column,
             nulls,
@@ -171,37 +210,22 @@ def _columns(engine: Engine, table: Table) -> tuple[int, tuple[ColumnFacts, ...]
             numeric.get(column.name, 0),
         )
         for column, nulls, nans, beyond, infinite, n in zip(
-            table.columns, found[::4], found[1::4], found[2::4], found[3::4], alien, strict=True
+            table.columns, found[::4], found[1::4], found[2::4], found[3::4], alien, strict=False
         )
     )
-    return rows, tuple(facts)
 
 
-def _unfit(engine: Engine, table: Table) -> list[int]:
-    """For each column how many of its values do not fit its type [rows]."""
-    return integers(engine, engine.dialect.relation(unfit(table)), [name(column.name) for column in table.columns])
-
-
-def _numeric(engine: Engine, table: Table) -> dict[str, int]:
-    """For each column of text that could be one of numbers how many of its values are written like numbers [rows].
+def _texts_of_numbers(table: Table) -> list[str]:
+    """Columns of text that could be ones of numbers.
 
     Why     a code is no number: what begins with 0 is none, nor is what the table is keyed or referred by
     """
     named = {*table.key, *(column for reference in table.references for column in reference.columns)}
-    texts = [
+    return [
         c.name
         for c in table.columns
         if c.sqltype.is_text and c.role in ("dimension", "measure") and not _is_limited(c) and c.name not in named
     ]
-    items = [where(f"{name(column)} SIMILAR TO {_LIKE_A_NUMBER}") for column in texts]
-    return dict(zip(texts, integers(engine, engine.dialect.relation(table.name), items), strict=True))
-
-
-def _too_long(engine: Engine, table: Table) -> dict[str, int]:
-    """For each column of text or lists how many of its values are longer than its length [rows]."""
-    texts = [c.name for c in table.columns if c.is_cut]
-    items = [where(name(column)) for column in texts]
-    return dict(zip(texts, integers(engine, engine.dialect.relation(too_long(table)), items), strict=True))
 
 
 def _is_limited(column: Column) -> bool:
@@ -243,16 +267,19 @@ def comparable(dialect: Dialect, column: str, sqltype: SqlType) -> str:
     return dialect.measured(column, sqltype) if sqltype.is_counted else column
 
 
-def _unit(engine: Engine, schema: Schema, table: Table) -> UnitFacts:
+def _unit(engine: Engine, schema: Schema, table: Table) -> Question:
+    """Numbers of units, of rows of the largest, of rows with and without one; of units and rows beyond the limit."""
     rows, unit = with_unit(engine.dialect, schema, table)
     most = table.max_rows_per_unit
     over = "0" if most is None else f"count(*) FILTER (WHERE u IS NOT NULL AND n > {most})"
     cut = "0" if most is None else f"coalesce(sum(n - {most}) FILTER (WHERE u IS NOT NULL AND n > {most}), 0)"
     keys, of = ", ".join([unit, *_period(table)]), "DISTINCT u" if table.period is not None else "u"
-    ours = ["coalesce(max(n) FILTER (WHERE u IS NOT NULL), 0)", "coalesce(sum(n) FILTER (WHERE u IS NOT NULL), 0)"]
-    items = [f"count({of})", *ours, "coalesce(sum(n) FILTER (WHERE u IS NULL), 0)", over, cut]
-    counted = f"(SELECT {unit} AS u, count(*) AS n FROM {rows} GROUP BY {keys}) AS counted"
-    units, largest, owned, ownerless, above, excess = integers(engine, counted, items)
+    largest, owned = (f"coalesce({what}(n) FILTER (WHERE u IS NOT NULL), 0)" for what in ("max", "sum"))
+    items = [f"count({of})", largest, owned, "coalesce(sum(n) FILTER (WHERE u IS NULL), 0)", over, cut]
+    return items, f"(SELECT {unit} AS u, count(*) AS n FROM {rows} GROUP BY {keys}) AS counted"
+
+
+def _spread(units: int, largest: int, owned: int, ownerless: int, above: int, excess: int) -> UnitFacts:
     return UnitFacts(units, largest, Fraction(owned, max(units, 1)), ownerless, above, excess)
 
 
@@ -275,18 +302,11 @@ def with_unit(dialect: Dialect, schema: Schema, table: Table) -> tuple[str, str]
     return joined, f"{here}.{name(column)}"
 
 
-def _dangling(engine: Engine, table: Table, reference: Reference) -> int:
+def _dangling(engine: Engine, table: Table, reference: Reference) -> Question:
     there = " AND ".join(f"t.{name(column)} IS NOT NULL" for column in reference.columns)
-    relation, target = engine.dialect.relation(table.name), engine.dialect.relation(reference.table)
-    nowhere = f"NOT EXISTS (SELECT 1 FROM {target} AS r WHERE {_equal(reference, 't', 'r')})"
-    (count,) = integers(engine, f"{relation} AS t WHERE {there} AND {nowhere}", ["count(*)"])
-    return count
-
-
-def _divided(engine: Engine, table: Table, dependence: Dependence) -> int:
-    divided = undetermined(engine.dialect.relation(table.name), dependence)
-    (count,) = integers(engine, f"({divided}) AS counted", ["count(*)"])
-    return count
+    target = engine.dialect.relation(reference.table)
+    missing = f"NOT EXISTS (SELECT 1 FROM {target} AS r WHERE {_equal(reference, 't', 'r')})"
+    return ["count(*)"], f"{engine.dialect.relation(table.name)} AS t WHERE {there} AND {missing}"
 
 
 def _equal(reference: Reference, here: str, there: str) -> str:

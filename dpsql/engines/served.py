@@ -9,13 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dpsql.core.domains import Value
 from dpsql.core.errors import Error, error
 from dpsql.core.sqltypes import SqlType
 from dpsql.engines.base import Dialect, Kept, RaisedError
 from dpsql.engines.dialects.words import DialectWords, is_narrow
 from dpsql.engines.writing import name as quoted
-from dpsql.engines.writing import value
 from dpsql.plan.tables import PublicTable
 from dpsql.schema.model import Schema, Table
 
@@ -59,14 +57,6 @@ class TableEngine(ABC):
         items = ", ".join(self._portable(self.name(column), sqltype) for column, sqltype in columns)
         sql = f"SELECT {items} FROM {self.dialect.relation(table)}"
         return PublicTable(table, columns, self.columns(sql, len(columns)))
-
-    def distinct(self, table: str, column: str, limit: int | None = None) -> list[Value]:
-        sqltype = next(c.sqltype for c in self._public(table).columns if c.name == column)
-        value_of = self.dialect.measured(self.name(column), sqltype)
-        source = f"SELECT {value_of} AS v FROM {self.dialect.relation(table)}"
-        most = "" if limit is None else f" LIMIT {limit}"
-        rows = self.owner_rows(f"SELECT DISTINCT v FROM ({source}) AS held WHERE v IS NOT NULL{most}")
-        return [value(cell, sqltype) for (cell,) in rows]
 
     def _portable(self, column: str, sqltype: SqlType) -> str:
         """SQL of a value in a form that Python holds exactly, as DuckDB writes it."""

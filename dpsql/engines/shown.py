@@ -5,6 +5,7 @@ They are queries in WITH, since nothing is written there. A value that does not 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -50,6 +51,29 @@ class ShowingWords(Protocol):
         """
 
 
+_PLAIN = re.compile(r"[a-z0-9_ ]{1,40}")
+"""Names that stand in a text as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownQuery:
+    """A query of a relation. items: (column, the SQL of it), in their order."""
+
+    items: tuple[tuple[str, str], ...]
+    source: str
+
+    def asked(self, text: str) -> str:
+        """Its SQL with the columns that a text may name: the server analyses every one."""
+        read = [item for column, item in self.items if _may_name(text, column)] or [self.items[0][1]]
+        return f"SELECT {', '.join(read)} FROM {self.source}"
+
+
+def _may_name(text: str, name: str) -> bool:
+    """False only where a name is surely not in a text of small letters."""
+    plain = name.lower()
+    return not _PLAIN.fullmatch(plain) or (plain in text and re.search(rf"(?<!\w){plain}(?!\w)", text) is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class ShownTables:
     """Queries of all that is shown, by the names of their relations.
@@ -61,7 +85,7 @@ class ShownTables:
 
     words: DialectWords
     tables: tuple[Table, ...]
-    queries: Mapping[str, str]
+    queries: Mapping[str, ShownQuery]
     needs: Mapping[str, tuple[str, ...]]
     hashes: Mapping[str, str]
 
@@ -71,20 +95,14 @@ class ShownTables:
         held          by name of a relation that this question alone sees, its query; one of a declared table's name hides that
         kept, merged  what the engine says of a relation that is computed once, and of one that is not
         """
-        own, text = {relation.lower() for relation in held}, sql.lower()
-        # every relation more is analysed by the server; one whose name is escaped in a text may be in it
-        named = {
-            relation
-            for relation in self.queries
-            if relation.lower() in text or not relation.isascii() or '"' in relation or "`" in relation
-        }
-        named |= {table for relation in named for table in self.needs[relation]}
-        parts = [f"{self.words.name(relation)} AS {kept}({query})" for relation, query in held.items()]
-        parts += [
-            f"{self.words.name(relation)} AS {merged}({query})"
-            for relation, query in self.queries.items()
-            if relation in named and relation.lower() not in own
-        ]
+        own, text, parts = {relation.lower() for relation in held}, sql.lower(), list[str]()
+        # what reads another relation stands behind it
+        for relation, query in reversed(list(self.queries.items())):
+            if relation.lower() not in own and _may_name(text, relation):
+                written = query.asked(text)
+                text += written.lower()
+                parts.insert(0, f"{self.words.name(relation)} AS {merged}({written})")
+        parts = [*(f"{self.words.name(relation)} AS {kept}({query})" for relation, query in held.items()), *parts]
         shown = f"WITH {', '.join(parts)} " if parts else ""
         return f'{shown}SELECT * FROM ({sql}) AS "dpsql answer"'
 
@@ -152,38 +170,39 @@ def _values(by: ShowingWords, table: Table, stored: ServedTable) -> Iterator[tup
         yield column, held, value
 
 
-def _query(by: ShowingWords, table: Table, stored: ServedTable) -> str:
+def _query(by: ShowingWords, table: Table, stored: ServedTable) -> ShownQuery:
     items = []
     for column, _, value in _values(by, table, stored):
         cut = column.is_cut and not table.public
         value = f"CASE WHEN length({value}) > {column.longest} THEN NULL ELSE {value} END" if cut else value
-        items.append(f"{value} AS {by.words.name(column.name)}")
-    return f"SELECT {', '.join(items)} FROM {stored.relation}"
+        items.append((column.name, f"{value} AS {by.words.name(column.name)}"))
+    return ShownQuery(tuple(items), stored.relation)
 
 
-def _long(by: ShowingWords, table: Table, stored: ServedTable) -> str:
-    items = [
-        f"coalesce(length({value}) > {column.longest}, false) AS {by.words.name(column.name)}"
+def _long(by: ShowingWords, table: Table, stored: ServedTable) -> ShownQuery:
+    items = (
+        (column.name, f"coalesce(length({value}) > {column.longest}, false) AS {by.words.name(column.name)}")
         for column, _, value in _values(by, table, stored)
         if column.is_cut
-    ]
-    return f"SELECT {', '.join(items)} FROM {stored.relation}"
+    )
+    return ShownQuery(tuple(items), stored.relation)
 
 
-def _alien(by: ShowingWords, table: Table, stored: ServedTable) -> str:
-    items = [
-        f"count(*) FILTER (WHERE {held} IS NOT NULL AND {value} IS NULL) AS {by.words.name(column.name)}"
+def _alien(by: ShowingWords, table: Table, stored: ServedTable) -> ShownQuery:
+    items = (
+        (column.name, f"count(*) FILTER (WHERE {held} IS NOT NULL AND {value} IS NULL) AS {by.words.name(column.name)}")
         for column, held, value in _values(by, table, stored)
-    ]
-    return f"SELECT {', '.join(items)} FROM {stored.relation}"
+    )
+    return ShownQuery(tuple(items), stored.relation)
 
 
-def _with_unit(words: DialectWords, schema: Schema, table: Table) -> str:
+def _with_unit(words: DialectWords, schema: Schema, table: Table) -> ShownQuery:
     """A table with the unit's value as its last column, by the references up to it; a row that reaches none does not appear."""
     path = schema.path_to_unit(table)
     joined, here = f"{words.name(table.name)} AS t0", "t0"
     for i, reference in enumerate(path[:-1], start=1):
         on = " AND ".join(f"{here}.{words.name(c)} = t{i}.{words.name(target)}" for c, target in reference.pairs)
         joined, here = f"{joined} JOIN {words.name(reference.table)} AS t{i} ON {on}", f"t{i}"
-    items = [f"t0.{words.name(c.name)}" for c in table.columns]
-    return f"SELECT {', '.join(items)}, {here}.{words.name(path[-1].columns[0])} AS {words.name(UNIT_COLUMN)} FROM {joined}"
+    items = [(c.name, f"t0.{words.name(c.name)}") for c in table.columns]
+    unit = f"{here}.{words.name(path[-1].columns[0])} AS {words.name(UNIT_COLUMN)}"
+    return ShownQuery((*items, (UNIT_COLUMN, unit)), joined)

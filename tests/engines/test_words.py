@@ -77,7 +77,7 @@ def test_refused_by_name_before_the_charge(expression: str) -> None:
 IN_SPARK = {
     "-t.d": "CAST(0BD - CAST(`t`.`d` AS DECIMAL(10,2)) AS DECIMAL(10,2))",
     "abs(t.d)": "greatest(CAST(`t`.`d` AS DECIMAL(10,2)), CAST(0BD - CAST(`t`.`d` AS DECIMAL(10,2)) AS DECIMAL(10,2)))",
-    "t.n // 7": "CAST(`t`.`n` DIV NULLIF(7L, 0L) AS BIGINT)",
+    "t.n // 7": "(CAST(`t`.`n` AS BIGINT) DIV NULLIF(CAST(7L AS BIGINT), 0L))",
     "CAST(t.n AS HUGEINT) * CAST(100000000000000000000 AS HUGEINT) // 7": "% NULLIF(CAST(",
     "t.s LIKE 'a\\b%'": "(`t`.`s` LIKE 'a\\\\b%' ESCAPE '!')",
     "CAST(t.d AS BIGINT)": "CAST(round(`t`.`d`) AS BIGINT)",
@@ -87,7 +87,7 @@ IN_SPARK = {
     "isnan(t.y)": "(`t`.`y` = CAST('nan' AS DOUBLE))",
     "t.y IN (CAST(0 AS DOUBLE), t.x)": "(`t`.`y` = 0.0D OR `t`.`y` = `t`.`x`)",
     "md5($cut)": "md5((SELECT `cut` FROM `dpsql secret`))",
-    "(SELECT SUM(t.n) FROM t)": "sum(`t`.`n`)",
+    "(SELECT SUM(t.n) FROM t)": "sum(CAST(`t`.`n` AS BIGINT))",
     "floor(t.y)": "THEN CAST(floor(`t`.`y`) AS DOUBLE) ELSE `t`.`y` END)",
     "(SELECT SUM(t.b) FROM t)": "sum(CAST(`t`.`b` AS DECIMAL(28,0)))",
     "list_sort(list(t.b) FILTER (WHERE t.b IS NOT NULL))": "sort_array(collect_list(`t`.`b`) FILTER (WHERE ",

@@ -74,6 +74,8 @@ def _as_integer(words: DialectWords, value: str, known: Known, target: SqlType, 
         raise _unknown(words, source, target)
     if source.is_float:
         return _of_double(words, value, known, target, tries)
+    if words.holds(known, target):
+        return value
     if source.is_decimal:
         value = f"round({value})"
     if fits(known.limits, target) or _holds(source, target):

@@ -41,13 +41,14 @@ def _query(writing: Writing, node: exp.Expression) -> str:
         # a query may stand in an operand of UNION ALL, and its names are its own there
         halves = _halves(node) if not writing.words.kept else None
         whole = _body(writing, node) if halves is None else _whole(writing, *halves)
-        listed = [part for part in clause.expressions if halves is None or part.alias != _ABOVE]
+        left_out = {_BUSY, *([] if halves is None else [_ABOVE])} if not writing.words.kept else set()
+        listed = [part for part in clause.expressions if part.alias not in left_out]
         parts = ", ".join(_common(writing, part) for part in listed)
         return f"SELECT * FROM (WITH {parts} {whole}) AS {writing.words.name('dpsql query')}"
     return _body(writing, node)
 
 
-_ABOVE = "heavy"
+_ABOVE, _BUSY = "heavy", "busy"
 """The units above a limit, as planner/lower/cutting.py names them."""
 
 
@@ -91,6 +92,14 @@ def _body(writing: Writing, node: exp.Expression) -> str:
         if node.args.get("distinct"):
             raise writing.words.refused("UNION without ALL")
         return f"({_query(writing, node.this)}) UNION ALL ({_query(writing, node.expression)})"
+    joins = [join.this.name for join in node.args.get("joins") or []]
+    if joins == [_BUSY] and isinstance(node.expressions[0], exp.Star) and not writing.words.kept:
+        # any units may be among the busy ones (cutting.py): here all are, and rows are read once; a star is in no analyst's text
+        rows, (unit, _) = (
+            _source(writing, node.args["from_"].this),
+            node.args["joins"][0].args["on"].find_all(exp.Column),
+        )
+        return f"SELECT *, {writing.value(unit)} AS {writing.words.name(node.expressions[1].alias)} FROM {rows}"
     if not isinstance(node, exp.Select) or {k for k, v in node.args.items() if v} - _CLAUSES:
         raise writing.words.refused("this form of a query")
     return _select(writing, node)
@@ -130,10 +139,9 @@ def _item(writing: Writing, item: exp.Expression) -> str:
 
 def _shown(writing: Writing, node: exp.Expression) -> str:
     """A value in the type that holds it, so that what reads it finds that type."""
-    value, sqltype = writing.value(node), writing.of(node).sqltype
-    if isinstance(node, exp.Column | exp.Explode) or sqltype.name in ("LIST", "NULL"):
-        return value
-    return writing.words.cast(value, sqltype)
+    value, known = writing.value(node), writing.of(node)
+    plain = isinstance(node, exp.Column | exp.Explode) or known.sqltype.name in ("LIST", "NULL")
+    return value if plain or writing.words.holds(known, known.sqltype) else writing.words.cast(value, known.sqltype)
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------

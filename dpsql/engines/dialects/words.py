@@ -100,6 +100,10 @@ class DialectWords(ABC):
 
     # --- casts, of what was shown to fit
 
+    def holds(self, known: Known, target: SqlType) -> bool:
+        """True where a whole number may stand for one of a wider type as it is: beside one of these it becomes one by itself."""
+        return False
+
     @abstractmethod
     def cast(self, value: str, sqltype: SqlType) -> str:
         """A value in the type that holds another of dpsql's."""

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpsql.engines.shown import ShownTables
+from dpsql.engines.shown import ShownQuery, ShownTables
 from dpsql.engines.spark.server import ConnectServer, Listing, address
 from dpsql.engines.spark.stored import Opened, StoredFiles, TableFolder, located
 from dpsql.engines.spark.words import WORDS
@@ -75,14 +75,15 @@ def opened(server: ConnectServer, copies: Copies, beside: Opened) -> Opened | No
     return whole if whole.listed(server) == written else None
 
 
-def queries(schema: Schema, stored: Opened) -> dict[str, str]:
+def queries(schema: Schema, stored: Opened) -> dict[str, ShownQuery]:
     """Relations over the copies that a statement is shown: the values in them have the declared types."""
-    found = {}
+    found = dict[str, ShownQuery]()
     for table in (t for t in schema.tables if not t.public):
-        own, relation = ", ".join(WORDS.name(c.name) for c in table.columns), stored.tables[table.name].relation
-        found[table.name] = f"SELECT {own} FROM {relation}"
+        own, relation = [c.name for c in table.columns], stored.tables[table.name].relation
+        more = {table.name: own}
         if schema.privacy.unit != ROW and schema.unit_column(table) is None:
-            found[with_unit(table.name)] = f"SELECT {own}, {WORDS.name(UNIT_COLUMN)} FROM {relation}"
+            more[with_unit(table.name)] = [*own, UNIT_COLUMN]
+        found |= {one: ShownQuery(tuple((c, WORDS.name(c)) for c in names), relation) for one, names in more.items()}
     return found
 
 

@@ -88,7 +88,7 @@ def _typed(value: str, stored: str, target: SqlType) -> str | None:
         return f"(CASE WHEN {plain} BETWEEN {first} AND {last} THEN {plain} END)"
     plain = WORDS.cast(value, target)
     # what is no text could not be read here, and would end a statement
-    return f"(CASE WHEN is_valid_utf8({plain}) THEN {plain} END)" if target.is_text else plain
+    return f"try_validate_utf8({plain})" if target.is_text else plain
 
 
 def _exact(value: str, found: SqlType, target: SqlType) -> str:

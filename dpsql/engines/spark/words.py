@@ -64,7 +64,7 @@ class SparkWords(DialectWords):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
     def number(self, digits: str, sqltype: SqlType) -> str:
-        if is_narrow(sqltype):
+        if is_narrow(sqltype) or (sqltype.is_integer and abs(int(digits)) < 2**63):
             return f"{digits}L"
         if len(digits.replace("-", "").replace(".", "")) > DIGITS:
             raise self.refused("a number of more than 38 digits")
@@ -72,6 +72,10 @@ class SparkWords(DialectWords):
 
     def double(self, value: float) -> str:
         return f"{value!r}D" if math.isfinite(value) else f"CAST('{value!r}' AS DOUBLE)"
+
+    def holds(self, known: Known, target: SqlType) -> bool:
+        """Of what fits 64 bits: a DECIMAL of 38 digits takes ten times as long."""
+        return known.sqltype.is_integer and target.is_integer and not is_narrow(target) and fits_bigint(known)
 
     def cast(self, value: str, sqltype: SqlType) -> str:
         return f"CAST({value} AS {self.stored(sqltype)})"
@@ -104,9 +108,9 @@ class SparkWords(DialectWords):
         return f"TRY_CAST({value} AS {self.stored(sqltype)})"
 
     def exact(self, operator: str, left: Side, right: Side, known: Known) -> str:
-        if is_narrow(known.sqltype):
-            if not fits_bigint(known):
-                raise self.refused(f"{operator} of {known.sqltype}")
+        if is_narrow(known.sqltype) and not fits_bigint(known):
+            raise self.refused(f"{operator} of {known.sqltype}")
+        if _are_small(left.known, right.known, known):
             return f"({self.cast(left.text, BIGINT)} {operator} {self.cast(right.text, BIGINT)})"
         if not self._holds(known):
             raise self.refused(
@@ -128,6 +132,9 @@ class SparkWords(DialectWords):
              parts have the sign of a, so that truncation of the parts is truncation of the whole
         """
         zero = self.number("0", known.sqltype)
+        if _are_small(left.known, right.known, known):
+            a, b = (self.cast(side.text, BIGINT) for side in (left, right))
+            return f"({a} {'%' if operator == '%' else 'DIV'} NULLIF({b}, {zero}))"
         if operator == "%":
             return self.cast(f"{left.text} % NULLIF({right.text}, {zero})", known.sqltype)
         if fits_bigint(known):
@@ -182,8 +189,8 @@ class SparkWords(DialectWords):
         that of its argument. A HUGEINT that comes as BIGINT is the same number beside any other."""
         scale, width = _width(self, known)
         largest = _largest(self, known) * ROWS * 10**scale
-        if is_narrow(known.sqltype) and largest < 2**63:
-            return f"sum({value})"
+        if known.sqltype.is_integer and largest < 2**63:
+            return f"sum({self.cast(value, BIGINT)})"
         needed = len(str(math.floor(largest)))
         if needed > DIGITS:
             raise self.refused(f"SUM of {known.sqltype} without narrow bounds", "give the column bounds")
@@ -217,6 +224,12 @@ class SparkWords(DialectWords):
     def _holds(self, known: Known) -> bool:
         held, limits = self.range(known.sqltype), known.limits
         return limits is not None and held.lower <= limits.lower and limits.upper <= held.upper
+
+
+def _are_small(left: Known, right: Known, result: Known) -> bool:
+    """True of whole numbers that all fit 64 bits: an operator of BIGINT is exact on them."""
+    sides = (is_narrow(side.sqltype) or (side.sqltype.is_integer and fits_bigint(side)) for side in (left, right))
+    return result.sqltype.is_integer and fits_bigint(result) and all(sides)
 
 
 def _width(words: SparkWords, known: Known) -> tuple[int, int]:
