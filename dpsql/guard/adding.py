@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dpsql.aggregates.record import Aggregate
 from dpsql.core.sqltypes import BIGINT, DOUBLE
 from dpsql.guard.arrays import Counts
-from dpsql.guard.parts import Part, set_to
+from dpsql.guard.parts import Part, all_of, kept_by, set_to
 from dpsql.guard.units import ROW_NUMBER
 from dpsql.plan.releases import Bounded
 from dpsql.plan.resolved import Block
@@ -98,17 +98,6 @@ class Scan:
 
 def hash_of(trees: Sequence[Node]) -> Node:
     return Call("hash", tuple(trees))
-
-
-def all_of(conditions: Sequence[Node]) -> Node:
-    found = conditions[0]
-    for condition in conditions[1:]:
-        found = Binary("AND", found, condition)
-    return found
-
-
-def kept_by(block: Block) -> tuple[Node, ...]:
-    return tuple(c.tree for c in block.source.where)
 
 
 def identity(bounded: Bounded) -> Hashable:

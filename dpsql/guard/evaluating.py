@@ -23,11 +23,9 @@ from dpsql.guard.adding import (
     Added,
     Scan,
     Variant,
-    all_of,
     among,
     hash_of,
     is_met,
-    kept_by,
     plain,
     statistics_of,
     unit,
@@ -51,7 +49,7 @@ from dpsql.guard.arrays import (
 from dpsql.guard.cells import Cells, Keys, cells, keyed, of_kind
 from dpsql.guard.columns import Constants, constants
 from dpsql.guard.lists import Lists
-from dpsql.guard.parts import MOST, Change, Part, Shares, boolean_parts, losing_parts, number_parts, set_to
+from dpsql.guard.parts import MOST, Change, Part, Shares, boolean_parts, kept_by, number_parts, set_to
 from dpsql.guard.units import SampleUnits
 from dpsql.guard.void import COUNTED, Proofs
 from dpsql.plan.resolved import Block, InputTable
@@ -254,18 +252,13 @@ class Evaluating:
             return self._shares(block, parts, None, kept_by(block))
         return found
 
-    def lost(self, block: Block) -> list[tuple[Part, int]]:
-        """Of everybody, for how many [sample units] a value is NULL that is computed of none."""
-        parts = losing_parts(block)
-        if not parts:
+    def met(self, block: Block, conditions: Sequence[tuple[Part, Node]]) -> list[tuple[Part, int]]:
+        """The number of [sample units] with a row that meets a condition, whoever is kept, for each part."""
+        if not conditions:
             return []
-        known = [[Is(leaf, "NOT NULL") for leaf in {leaf.tree for leaf in p.scalar.leaves()}] for p in parts]
-        items = [
-            Item(Case(((all_of([Is(p.tree, "NULL"), *own]), Number(1)),), Number(0)), Own(f"n{i}"))
-            for i, (p, own) in enumerate(zip(parts, known, strict=True))
-        ]
+        items = (Item(Case(((met, Number(1)),), Number(0)), Own(f"n{i}")) for i, (_, met) in enumerate(conditions))
         units, found = self._run(Select((unit(block), *items), block.source.read()))
-        return [(part, distinct(units[filled(found[f"n{i}"]) > 0])) for i, part in enumerate(parts)]
+        return [(part, distinct(units[filled(found[f"n{i}"]) > 0])) for i, (part, _) in enumerate(conditions)]
 
     def share_of_everybody(self, block: Block, part: Part) -> Shares:
         """The same for one part, whoever is kept."""

@@ -22,7 +22,7 @@ from dpsql.guard import words
 from dpsql.guard.adding import is_nothing_zero
 from dpsql.guard.evaluating import Evaluated, Evaluating
 from dpsql.guard.lists import NULL_TESTS, is_shown_by, keeps_whole_groups
-from dpsql.guard.parts import MOST, Change, Part, boolean_parts, number_parts
+from dpsql.guard.parts import MOST, Change, Part, altering_parts, boolean_parts, losing_parts, number_parts
 from dpsql.guard.void import Proofs
 from dpsql.plan.resolved import Block
 
@@ -190,9 +190,12 @@ def _of_numbers(evaluating: Evaluating, block: Block, policy: Policy) -> Error |
 
 
 def _of_lost(evaluating: Evaluating, block: Block, policy: Policy) -> Error | None:
-    """A value that is NULL for a few, or for nobody as far as the sample tells, though none that it is computed of is: what is asked
-    of it leaves these out."""
-    for part, units in evaluating.lost(block):
+    """A value that is NULL for a few, or for nobody as far as the sample tells, though none that it is computed of is, or another than
+    that which it is made of: what is asked of it leaves these out, or has something else for them. That a number is for nobody is taken
+    for true: bounds keep it so."""
+    altered = evaluating.met(block, altering_parts(block))
+    told = [(part, units) for part, units in altered if units or part.scalar.sqltype.is_text]
+    for part, units in (*evaluating.met(block, losing_parts(block)), *told):
         if policy.is_few(units) and (units or not _has_few_values(part.scalar)):
             return _refused(words.said(part.scalar, block.source), policy.people(units), policy)
     return None

@@ -7,14 +7,14 @@ same for all but a few: CASE, ABS, LEAST, GREATEST, a product, a quotient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dpsql.core.domains import Categories, Value, hull
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.expressions.scalar import Scalar, goes_with
 from dpsql.plan.resolved import Block
-from dpsql.sql.nodes import Case, Is, Literal, Node
+from dpsql.sql.nodes import Binary, Case, Is, Literal, Node
 from dpsql.sql.trees import rewritten
 
 MOST = 60
@@ -23,6 +23,8 @@ TRUE, FALSE = Literal(True, BOOLEAN), Literal(False, BOOLEAN)
 _JOINED = ("and", "or", "not")
 _KEPT = ("column", "case", "coalesce", "least", "greatest", "cast", "convert")
 """Functions that make no NULL of their own."""
+_CHOSEN = ("case", "coalesce", "nullif", "cast", "convert")
+"""Functions whose choice, if they have one, is told by their conditions and by what is NULL."""
 _LINEAR = ("+", "-", "convert")
 """Functions that tell as many values apart as they are of."""
 
@@ -83,10 +85,35 @@ def number_parts(block: Block) -> list[Part]:
     return [Part(s) for s in _distinct(s for s in _here(block) if _is_number_part(s))]
 
 
-def losing_parts(block: Block) -> list[Part]:
-    """Values here that may be NULL where what they are computed of is not, each once: NULLIF, a quotient, a logarithm. A CASE has
-    boolean parts for that, and of a conversion only what is out of all range is NULL."""
-    return [Part(s) for s in _distinct(s for s in _here(block) if s.nullable and s.args and _may_lose(s))]
+def losing_parts(block: Block) -> list[tuple[Part, Node]]:
+    """Values here that may be NULL where what they are computed of is not, each once, with the condition that they are: NULLIF, a
+    quotient, a logarithm. A CASE has boolean parts for that, and of a conversion only what is out of all range is NULL."""
+    found = _distinct(s for s in _here(block) if s.nullable and s.args and _may_lose(s))
+    known = [[Is(leaf, "NOT NULL") for leaf in {leaf.tree for leaf in s.leaves()}] for s in found]
+    return [(Part(s), all_of([Is(s.tree, "NULL"), *own])) for s, own in zip(found, known, strict=True)]
+
+
+def altering_parts(block: Block) -> list[tuple[Part, Node]]:
+    """Values here that a constant may make of one that they are computed of, each once, with the condition that a row is kept and has
+    another than that: REPLACE, LEAST, %."""
+    found = []
+    for s in _distinct(s for s in _here(block) if s.args and s.function not in (*_CHOSEN, "+", "-", "*", "/")):
+        of = next((arg for arg in s.args if not arg.is_literal), s)
+        alike = (of.sqltype.is_text and s.sqltype.is_text) or (of.sqltype.is_number and s.sqltype.is_number)
+        if alike and any(part.is_literal for part in s.walk()):
+            found.append((Part(s), all_of([*kept_by(block), Binary("IS DISTINCT FROM", s.tree, of.tree)])))
+    return found
+
+
+def all_of(conditions: Sequence[Node]) -> Node:
+    found = conditions[0]
+    for condition in conditions[1:]:
+        found = Binary("AND", found, condition)
+    return found
+
+
+def kept_by(block: Block) -> tuple[Node, ...]:
+    return tuple(c.tree for c in block.source.where)
 
 
 def _may_lose(scalar: Scalar) -> bool:

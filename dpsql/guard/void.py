@@ -19,8 +19,7 @@ from dpsql.core.domains import Categories, Interval, Value
 from dpsql.core.sqltypes import BOOLEAN, DATE, DOUBLE, HUGEINT, TIMESTAMP, SqlType
 from dpsql.expressions.scalar import Scalar
 from dpsql.expressions.temporal import DAY, moment
-from dpsql.guard.adding import all_of
-from dpsql.guard.parts import FALSE, TRUE, Part, set_to
+from dpsql.guard.parts import FALSE, TRUE, Part, all_of, set_to
 from dpsql.plan.resolved import Block
 from dpsql.schema.write import days
 from dpsql.sql.nodes import Aggregate, Binary, Call, Case, Cast, Chain, Column, Is, Literal, Node, Number, Own, Star

@@ -86,6 +86,11 @@ def numbers_are_forgotten(patch: Patch) -> None:
     patch.setattr(leaving_out, "_of_numbers", lambda *told: None)
 
 
+def what_a_constant_makes_of_a_value_is_that_value(patch: Patch) -> None:
+    """LEAST and REPLACE alter nobody's value."""
+    patch.setattr(leaving_out, "altering_parts", lambda block: [])
+
+
 def what_is_released_is_the_samples(patch: Patch) -> None:
     """Whom a statement asks about is told by what the sample units would release, whatever was."""
     patch.setattr(Guarding, "with_released", lambda self, judged, tables: judged)
@@ -188,6 +193,14 @@ CASES: list[tuple[Callable[[Patch], None], list[str]]] = [
     (nested_parts_are_forgotten, [f"{TOTAL} WHERE CASE WHEN {FEW} THEN income < 0 ELSE income < 50 END"]),
     (groups_are_forgotten, [f"SELECT {FEW} AS g, COUNT(*) FROM patient GROUP BY g"]),
     (numbers_are_forgotten, ["SELECT SUM(income + GREATEST(0, 1 - ABS(age - 31) - ABS(site - 1))) FROM patient"]),
+    (
+        what_a_constant_makes_of_a_value_is_that_value,
+        ["SELECT SUM(income + LEAST(age, 30 + 100 * ABS(site - 1) + 100 * ABS(age - 31))) FROM patient"],
+    ),
+    (
+        what_a_constant_makes_of_a_value_is_that_value,
+        ["SELECT SUM(LENGTH(REPLACE(city || CAST(age AS VARCHAR), 'a31', '31')) + age) FROM patient WHERE site = 1"],
+    ),
     (
         what_is_released_is_the_samples,
         [TOTAL, f"{TOTAL} WHERE NOT (site = 1 AND city = 'a' AND ABS(age - 31) <= ({TOTAL}) / 1e2)"],
