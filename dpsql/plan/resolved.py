@@ -124,6 +124,7 @@ class Block:
     lists  keys that input tables list
     whole  whether every key must have a list, because what is released is added up
     present  whether groups that seem to be empty are left out, because something is computed over the others
+    kept     whether every listed group is there, whoever is in it
     """
 
     name: str
@@ -133,6 +134,7 @@ class Block:
     lists: tuple[KeyList, ...] = ()
     whole: bool = False
     present: bool = False
+    kept: bool = False
 
     def is_selected(self, position: int) -> bool:
         """True if a key is selected privately."""

@@ -77,6 +77,7 @@ SCALARS: dict[type[exp.Expression], set[str]] = by_node({
     "this substr": (exp.StrPosition,),
     "this zone": (exp.AtTimeZone,),
     "this min_value max_value num_buckets": (exp.WidthBucket,),
+    "start end step is_end_exclusive": (exp.GenerateSeries,),
     "this expression expressions": (exp.And, exp.Or),
 })  # fmt: skip
 
@@ -148,7 +149,7 @@ def check_nodes(tree: exp.Expression) -> None:
             _check_kind(node)
 
 
-_CHECKED = frozenset((exp.All, exp.Lateral, exp.Anonymous, exp.Array, exp.Table))
+_CHECKED = frozenset((exp.All, exp.Lateral, exp.Anonymous, exp.Array, exp.Table, exp.GenerateSeries))
 
 
 def _check_kind(node: exp.Expression) -> None:
@@ -165,10 +166,13 @@ def _check_kind(node: exp.Expression) -> None:
         refused = False
     if refused:
         raise unsupported(node)
-    if isinstance(node, exp.Table) and isinstance(node.this, exp.GenerateSeries):
-        hint = "leave it out: GROUP BY shows every declared value, with people or without"
-        raise error(103, "a series in FROM is not supported", hint=hint, span=span_of(node))
-    if isinstance(node, exp.Table) and not (isinstance(node.this, exp.Identifier) or is_unnest(node.this)):
+    if isinstance(node, exp.GenerateSeries):
+        if not isinstance(node.parent, exp.Table) or node.find(exp.Column, exp.Query):
+            hint = "write FROM generate_series(1, 12) AS s(x), with constants"
+            raise error(102, "a series stands in FROM, and names no column", hint=hint, span=span_of(node))
+    elif isinstance(node, exp.Table) and not (
+        isinstance(node.this, exp.Identifier | exp.GenerateSeries) or is_unnest(node.this)
+    ):
         raise error(
             103,
             "a function in FROM could read a file, a setting or the catalog",

@@ -47,11 +47,12 @@ def keyed(relation: Relation, equalities: Sequence[Equality], *, right: bool = T
 
 
 def matches(relation: Relation, equalities: Sequence[Equality]) -> int | None:
-    """The most rows of a public relation that equal one row of the other side [rows]; None where nothing says."""
+    """The most rows of a public relation that one row of the other side meets [rows]; None where nothing says."""
     if keyed(relation, equalities):
         return 1
     fixed = {e.right.tree for e in equalities if e.right.is_column}
-    return min((rows for column, rows in relation.multiplicity if column in fixed), default=None)
+    known = [relation.met] if relation.met is not None else []
+    return min([*known, *(rows for column, rows in relation.multiplicity if column in fixed)], default=None)
 
 
 def meets_few(left: Relation, right: Relation, equalities: Sequence[Equality]) -> bool:
@@ -75,8 +76,10 @@ def public_equality(private: Scalar, public: Scalar) -> Equality | None:
     return None
 
 
-def inner_join(left: Relation, right: Relation, equalities: Sequence[Equality]) -> Relation:
-    """Each row of `left` beside the rows of `right` that equal it.
+def inner_join(
+    left: Relation, right: Relation, equalities: Sequence[Equality], residual: Sequence[Scalar] = ()
+) -> Relation:
+    """Each row of `left` beside the rows of `right` that equal it, where more conditions on both are true.
 
     Stability  private with private: the units are equal, so a pair of rows is of one unit; rows Ka * Kb, or those of one side
                where the other is met by a unique key. Private with public: the rows of a unit stay its own, and by a unique
@@ -90,12 +93,15 @@ def inner_join(left: Relation, right: Relation, equalities: Sequence[Equality]) 
     taken = right.unit if from_right else left.unit
     assert taken is not None
     return Relation(
-        (*_totals_kept(left, keyed(right, equalities)), *_totals_kept(right, keyed(left, equalities, right=False))),
+        (
+            *_totals_kept(left, keyed(right, equalities) or right.met == 1),
+            *_totals_kept(right, keyed(left, equalities, right=False)),
+        ),
         UnitBound(taken.column, _rows_of_pairs(left, right, equalities)),
         _unique_of_pairs(left, right, equalities),
-        _joined("", left, right, _on(equalities), from_right),
+        _joined("", left, right, _on(equalities, residual), from_right),
         (*left.where, *right.where),
-        (*left.predicates, *right.predicates, *_looked_up(equalities)),
+        (*left.predicates, *right.predicates, *residual, *_looked_up(equalities)),
         (*left.tables, *right.tables),
         left.facts | right.facts,
         (*left.publics, *(right.publics if right.is_private else (right,))),
@@ -118,8 +124,10 @@ def left_join(
     """
     _check(left, right, equalities, residual)
     assert left.unit is not None
-    once = keyed(right, equalities)
-    fixed = once and all(s.is_constant for e in equalities for s in (e.left, *_sides(e.right, right)))
+    once = keyed(right, equalities) or right.met == 1
+    fixed = keyed(right, equalities) and all(
+        s.is_constant for e in equalities for s in (e.left, *_sides(e.right, right))
+    )
     fixed = fixed and all(part.is_constant for part in residual)
     rows = left.unit.max_rows if once else _rows_kept(left, right, equalities)
     return Relation(
@@ -230,7 +238,7 @@ def _rows_kept(left: Relation, right: Relation, equalities: Sequence[Equality]) 
 def _unique_of_pairs(left: Relation, right: Relation, equalities: Sequence[Equality]) -> frozenset[frozenset[Node]]:
     """Unique sets of one side stay unique where each of its rows meets at most one of the other."""
     kept: frozenset[frozenset[Node]] = frozenset()
-    if keyed(right, equalities):
+    if keyed(right, equalities) or right.met == 1:
         kept |= left.unique
     if right.is_private and keyed(left, equalities, right=False):
         kept |= right.unique

@@ -18,6 +18,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Literal
 
+from dpsql.core.domains import Value
 from dpsql.core.errors import error
 from dpsql.expressions.lengths import LONGEST
 from dpsql.expressions.logic import conjuncts, truth
@@ -108,6 +109,8 @@ class Relation:
     extended    the public relations that an outer join may have no row of
     multiplicity  (column, rows) of a public relation: the most rows with one value of the column
     determines    (columns, columns) of a public relation: rows that agree in the first agree in the second
+    written       rows of a public relation that the statement itself writes out, as domains hold values
+    met           [rows] of these the most that one row can meet in the join at hand
     numbered    columns that number the rows of each unit: no two of one unit agree in one of them
     made        how it came about, for EXPLAIN to tell and for the guard to see which rows there are
     """
@@ -127,6 +130,8 @@ class Relation:
     multiplicity: tuple[tuple[Node, int], ...] = ()
     determines: tuple[tuple[frozenset[Node], frozenset[Node]], ...] = ()
     numbered: tuple[Node, ...] = ()
+    written: tuple[tuple[Value | None, ...], ...] | None = field(default=None, compare=False, repr=False)
+    met: int | None = None
 
     @property
     def is_private(self) -> bool:

@@ -60,7 +60,11 @@ def _parsed(text: str, file: str) -> dict[str, object]:
         reason = "a number has too many digits"
     except RecursionError:
         reason = "lists or tables are nested too deeply"
-    raise error(801, f"{file} is not TOML: {_located(reason, text)}", hint="correct that line")
+    located = _located(reason, text)
+    line = re.match(r"line (\d+): Invalid value", located)
+    bare = re.search(r"=\s*([A-Za-z]\w*)\s*(#.*)?$", text.splitlines()[int(line[1]) - 1]) if line else None
+    hint = f'put the text in quotes: "{bare[1]}"' if bare else "correct that line"
+    raise error(801, f"{file} is not TOML: {located}", hint=hint)
 
 
 def _located(reason: str, text: str) -> str:

@@ -103,6 +103,7 @@ def test_the_main_job(schema: Path) -> None:
         (["--acuracy", "x.toml"], "there is no option --acuracy; did you mean --accuracy?"),
         (["--bogus", "x.toml"], "there is no option --bogus; dpsql --help lists them"),
         (["chek", "x.toml"], "did you mean dpsql check?"),
+        (["x.toml", "chek"], "did you mean dpsql check x.toml?"),
         (["x.toml", "SELECT 1"], "SELECT 1 has no option before it; write a statement behind -c"),
     ],
 )

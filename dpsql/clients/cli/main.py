@@ -108,8 +108,11 @@ def _meant(word: str, schema: str) -> str:
     if word.startswith("-"):
         near = difflib.get_close_matches(word.partition("=")[0], OPTIONS, 1, 0.7)
         return f"there is no option {word}; " + (f"did you mean {near[0]}?" if near else "dpsql --help lists them")
-    verb = difflib.get_close_matches(schema, (*VERBS, *SERVING, *HELPING), 1, 0.7)
-    return f"did you mean dpsql {verb[0]}?" if verb else f"{word} has no option before it; write a statement behind -c"
+    for said, rest in ((schema, ""), (word, f" {schema}")):
+        verb = difflib.get_close_matches(said, (*VERBS, *SERVING, *HELPING), 1, 0.7)
+        if verb:
+            return f"did you mean dpsql {verb[0]}{rest}?"
+    return f"{word} has no option before it; write a statement behind -c"
 
 
 def parser_of_questions() -> argparse.ArgumentParser:

@@ -40,7 +40,9 @@ def _relations(source: Relation, words: Words, schema: Schema) -> Iterator[str]:
             what = "the privacy unit" if on_unit(made) else "a key that belongs to one person"
             yield f"the join equates {what}: {equated(made, words)}"
         if is_public_join(made):
-            once = "by a unique key" if meets_once(made) else "as often as is declared"
+            met = made.sources[1].met
+            often = "as often as is declared" if met is None else f"at most {met:,} times, as its written rows tell"
+            once = "by a unique key" if meets_once(made) else often
             yield f"{title(made.sources[1])} is public, and a row meets it {once}"
         if made.step in ("per_unit", "distinct", "windowed"):
             what = "windows" if made.step == "windowed" else "groups"

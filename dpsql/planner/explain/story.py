@@ -75,6 +75,7 @@ def _join(relation: Relation, made: Made, words: Words, schema: Schema) -> list[
     after = ("still " if _most(left) == _most(relation) else "") + rows(relation)
     if not right.is_private:
         where = ", its unique key" if made.pairs and meets_once(made) else ""
+        where = f", of whose written rows at most {right.met:,} are met" if right.met is not None else where
         return [f"{word} with {title(right)} (public) on {equated(made, words)}{where}: {after}"]
     unit = "the privacy unit" if on_unit(made) else "a key that belongs to one person"
     told = story(right, words, schema)
@@ -87,7 +88,8 @@ def _join(relation: Relation, made: Made, words: Words, schema: Schema) -> list[
 def equated(made: Made, words: Words) -> str:
     """Conditions that a join equates, each once."""
     texts = [f"{words.expression(a)} = {words.expression(b)}" for a, b in made.pairs]
-    return " AND ".join(dict.fromkeys(texts)) or "nothing: it has one row"
+    nothing = "its conditions" if made.sources[1].met is not None else "nothing: it has one row"
+    return " AND ".join(dict.fromkeys(texts)) or nothing
 
 
 def on_unit(made: Made) -> bool:

@@ -294,9 +294,9 @@ _MIRRORED: dict[type[exp.Expression], str] = {exp.LT: "0", exp.LTE: "1", exp.NEQ
 _SHOWN = ("expressions", "qualify", "order", "windows")
 
 
-def said_of_groups(select: exp.Select) -> exp.Expression | None:
-    """Condition of HAVING on groups; None for nothing. Where the number of rows is asked for elsewhere too, it is
-    compared all the same: then a group that seems to be empty is left out, as it says.
+def said_of_groups(select: exp.Select, *, counted: bool = True) -> exp.Expression | None:
+    """Condition of HAVING on groups; None for nothing. Where the number of rows is asked for elsewhere too, or is not known without, it
+    is compared all the same: then a group that seems to be empty is left out, as it says.
     """
     having = select.args.get("having")
     if having is None:
@@ -304,7 +304,7 @@ def said_of_groups(select: exp.Select) -> exp.Expression | None:
     whole: exp.Expression = having.this
     parts = flat_conjuncts(whole)
     kept = [part for part in parts if not _says_there_are_rows(part)]
-    if len(kept) == len(parts) or any(_counts_rows(node) for node in (*kept, *_shown(select))):
+    if not counted or len(kept) == len(parts) or any(_counts_rows(node) for node in (*kept, *_shown(select))):
         return whole
     return all_of(kept) if kept else None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dpsql.core.errors import error
+from dpsql.core.errors import Error, error
 from dpsql.core.spans import Span, span_of
 from dpsql.expressions.conditional import coalesce
 from dpsql.expressions.conversion import unconverted
@@ -23,6 +23,7 @@ from dpsql.relations import joins
 from dpsql.relations.joins import Equality, equates_units, inner_join, meets_few, public_equality
 from dpsql.relations.periods import narrowed
 from dpsql.relations.relations import Relation, bare, derived
+from dpsql.relations.written import meeting
 from dpsql.sql.nodes import Node
 
 
@@ -38,9 +39,13 @@ def connect(
     parts = narrowed(parts, conditions) if any(part.has_periods for part in parts) else parts
     start = next((i for i, part in enumerate(parts) if part.is_private), 0)
     joined, waiting = parts[start], [part for i, part in enumerate(parts) if i != start]
+    waiting.sort(
+        key=lambda part: part.written is not None
+    )  # all that a row has is told before its written rows are counted
     known = [*conditions, *(common for c in conditions for common in _common(c))]
     used: set[Node] = set()
     while waiting:
+        waiting = [told(joined, part, known) for part in waiting]
         part = next((p for p in waiting if can_join(joined, p, equalities_between(joined, p, known))), None)
         if part is None and (more := implied(known)):
             known += more
@@ -51,9 +56,20 @@ def connect(
             raise not_joined(joined, waiting[0], span, clause)
         equalities = equalities_between(joined, part, known)
         used |= {c.tree for c in known if _is_one_of(c, equalities)}
-        joined = inner_join(joined, part, equalities)
+        # of rows that the statement writes out the conditions are the join's: the guard sees whom it leaves out
+        both = columns_of(joined) | columns_of(part) if part.written is not None else set()
+        residual = [c for c in conditions if c.tree not in used and _within(c, both) and not reads_only(c, joined)]
+        used |= {c.tree for c in residual}
+        joined = inner_join(joined, part, equalities, residual)
         waiting = [other for other in waiting if other is not part]
     return joined, [c for c in conditions if c.tree not in used]
+
+
+def told(left: Relation, right: Relation, conditions: Sequence[Scalar]) -> Relation:
+    """The right, told how many of its rows one of the left can meet where the statement writes them out."""
+    if right.written is None:
+        return right
+    return meeting(left, right, conditions, [e.right.tree for e in equalities_between(left, right, conditions)])
 
 
 def can_join(left: Relation, right: Relation, equalities: Sequence[Equality]) -> bool:
@@ -117,12 +133,16 @@ class Joined:
 
     merged     columns that USING and NATURAL made one: for each name the sources that have it
     filters    EXISTS conditions that SEMI and ANTI joins stand for, as syntax
+    kept       what to raise unless the public rows that an outer join keeps count nowhere; None where none does
+    later      conditions of the joins behind it
     """
 
     parts: list[Relation] = field(default_factory=list)
     conditions: list[Scalar] = field(default_factory=list)
     merged: dict[str, list[str]] = field(default_factory=dict)
     filters: list[exp.Expression] = field(default_factory=list)
+    kept: Error | None = None
+    later: list[Scalar] = field(default_factory=list)
 
 
 def from_clause(
@@ -158,6 +178,8 @@ def _flush(done: Joined, group: Joined) -> None:
     done.conditions += group.conditions
     done.merged |= group.merged
     done.filters += group.filters
+    done.kept = done.kept or group.kept
+    done.later += group.later
 
 
 def _existence(join: exp.Join) -> exp.Expression:
@@ -186,7 +208,9 @@ def _add(
     if side:
         _outer(statement, group, join, right, side, outer)
         return
-    group.conditions += _on(group, join, [*group.parts, right], right, nested, outer)
+    conditions = _on(group, join, [*group.parts, right], right, nested, outer)
+    group.conditions += conditions
+    group.later += conditions if group.kept is not None else ()
     group.parts.append(right)
 
 
@@ -256,23 +280,15 @@ def _outer(
 ) -> None:
     """LEFT, RIGHT and FULL joins: the sides as they stand, joined at once."""
     span = span_of(join.this)
-    left = _left_side(group, side, right, span)
+    left, lost = _left_side(group, side, right, span)
     if side in ("RIGHT", "FULL"):
         left = left if bare(left) else derived(left, statement.alias("side"))
     if side in ("LEFT", "FULL"):
         right = right if bare(right) else derived(right, statement.alias("side"))
-    group.parts = [left]
-    conditions = _on(group, join, [left, right], right, None, outer)
-    first, second = (right, left) if side == "RIGHT" else (left, right)
-    equalities = equalities_between(first, second, conditions)
-    if not can_join(first, second, equalities):
-        from dpsql.planner.resolve.not_joined import not_joined
-
-        raise not_joined(first, second, span)
-    equated = {frozenset({e.left.tree, e.right.tree}) for e in equalities}
-    residual = [c for c in conditions if frozenset(a.tree for a in c.args) not in equated or c.function != "="]
-    joined = joins.full_join if side == "FULL" else joins.left_join
-    group.parts, group.conditions = [joined(first, second, equalities, residual)], []
+    if lost is not None:
+        _keep_public(group, join, left, right, lost, outer)
+    else:
+        _meet(group, join, left, right, side, outer)
     if side == "RIGHT":
         for sources in group.merged.values():
             if sources[-1] in {s.lower() for s in right.sources()}:
@@ -281,10 +297,38 @@ def _outer(
         group.merged = {name: found if found[0] == "" else ["", *found] for name, found in group.merged.items()}
 
 
-def _left_side(group: Joined, side: str, right: Relation, span: Span | None) -> Relation:
-    """Relation to the left of an outer join. Raises 402 where rows would be made that belong to nobody."""
+def _meet(group: Joined, join: exp.Join, left: Relation, right: Relation, side: str, outer: Scope | None) -> None:
+    group.parts = [left]
+    conditions = _on(group, join, [left, right], right, None, outer)
+    first, second = (right, left) if side == "RIGHT" else (left, right)
+    second = told(first, second, conditions)
+    equalities = equalities_between(first, second, conditions)
+    if not can_join(first, second, equalities):
+        from dpsql.planner.resolve.not_joined import not_joined
+
+        raise not_joined(first, second, span_of(join.this))
+    equated = {frozenset({e.left.tree, e.right.tree}) for e in equalities}
+    residual = [c for c in conditions if frozenset(a.tree for a in c.args) not in equated or c.function != "="]
+    joined = joins.full_join if side == "FULL" else joins.left_join
+    group.parts, group.conditions = [joined(first, second, equalities, residual)], []
+
+
+def _left_side(group: Joined, side: str, right: Relation, span: Span | None) -> tuple[Relation, Error | None]:
+    """Relation to the left of an outer join, and what to raise where rows would be made that belong to nobody."""
+    private = [any(part.is_private for part in group.parts), right.is_private]
+    lost = (side != "RIGHT" and not private[0]) or (side != "LEFT" and not private[1])
+    problem = error(
+        402,
+        f"this {side} JOIN would make rows that belong to nobody",
+        hint="count columns of people's tables and not rows, or write JOIN: GROUP BY public columns shows groups without people too",
+        span=span,
+    )
+    if lost and side == "FULL":
+        raise problem
+    if lost and side == "LEFT":
+        return group.parts[0], problem
     many = len(group.parts) > 1
-    if many and not any(part.is_private for part in group.parts):
+    if many and not private[0]:
         raise error(
             402,
             "an outer join of people's rows starts with their table",
@@ -293,15 +337,20 @@ def _left_side(group: Joined, side: str, right: Relation, span: Span | None) -> 
         )
     left, rest = connect(group.parts, group.conditions, span) if many else (group.parts[0], group.conditions)
     left = replace(left, where=(*left.where, *rest), predicates=(*left.predicates, *rest))
-    if (side != "RIGHT" and not left.is_private) or (side != "LEFT" and not right.is_private):
-        raise error(
-            402,
-            f"this {side} JOIN would make rows that belong to nobody",
-            hint="keep the side with people's rows: people LEFT JOIN public table; "
-            "or write JOIN: GROUP BY public columns shows groups without people too",
-            span=span,
-        )
-    return left
+    return left, problem if lost else None
+
+
+def _keep_public(
+    group: Joined, join: exp.Join, left: Relation, right: Relation, problem: Error, outer: Scope | None
+) -> None:
+    """An outer join that keeps public rows, as the inner join: whoever reads it asks whether the two say the same (kept_public.py)."""
+    before, known = ([left], []) if left.is_private else (group.parts, group.conditions)
+    conditions = _on(group, join, [*before, right], right, None, outer)
+    public = {column for part in (*before, right) if not part.is_private for column in columns_of(part)}
+    if any(all(leaf.tree in public for leaf in c.leaves()) for c in conditions):
+        # it would say which public rows meet nobody
+        raise problem
+    group.parts, group.conditions, group.kept = [*before, right], [*known, *conditions], problem
 
 
 def parts_scope(

@@ -57,9 +57,23 @@ class Listed:
 
 
 def key_lists(
-    statement: Statement, select: exp.Select, keys: Sequence[GroupKey], relation: Relation, env: Env
+    statement: Statement,
+    select: exp.Select,
+    keys: Sequence[GroupKey],
+    relation: Relation,
+    env: Env,
+    *,
+    kept: bool = False,
 ) -> Listed:
-    """The keys with their lists, where declarations or public tables have one."""
+    """The keys with their lists, where declarations or public tables have one.
+
+    kept  whether public rows that nobody is in have their groups too: only what is said of public tables alone leaves one out then
+    """
+    if kept:
+        where, links = (
+            tuple(c for c in among if reads_public(c, relation)) for among in (relation.where, relation.links)
+        )
+        relation = replace(relation, where=where, links=links)
     outer = select.meta.get(CORRELATED)
     if outer is not None:
         listed = _of_outer(statement, outer, keys, env)
@@ -73,6 +87,12 @@ def key_lists(
     for part in together(tried, public, relation.where):
         found = _narrowed(statement, found, part, {i: tried[i] for i in part.keys}, public)
     return _with_references(statement, found)
+
+
+def reads_public(scalar: Scalar, relation: Relation) -> bool:
+    """True if an expression reads public tables that rows are joined with, and nothing else."""
+    known = {column.scalar.tree for part in relation.publics for column in part.columns}
+    return all(leaf.tree in known for leaf in scalar.leaves()) and not tables(scalar.tree)
 
 
 def _tried(key: Scalar, public: PublicTables) -> Scalar | None:
@@ -170,19 +190,27 @@ def _query(part: Together, tried: Mapping[int, Scalar]) -> Select:
 
 def _rows(statement: Statement, query: Select, part: Together, tried: Mapping[int, Scalar]) -> Tuples | None:
     """The tuples; None where they cannot be told yet, or are too many to try."""
-    lists, public = statement.lists, _declared(statement, query)
-    if lists is None or len(public) < len(tables(query)):
-        return None
     size = 1
     for one in part.inputs if len(part.inputs) > 1 else ():
         count = Select((Item(Aggregate("count", (Star(),)), "n"),), one.source)
-        known = [(one.rows,)] if one.rows is not None else lists.tuples(printed(count), (BIGINT,), public)
+        known = [(one.rows,)] if one.rows is not None else tuples(statement, count, [BIGINT])
         size *= int(known[0][0] or 0) if known else MOST_TRIED + 1
     types = [wire_type(key) for key in tried.values()]
-    return lists.tuples(f"{printed(query)} ORDER BY ALL", types, public) if size <= MOST_TRIED else None
+    return tuples(statement, query, types, " ORDER BY ALL") if size <= MOST_TRIED else None
+
+
+def tuples(statement: Statement, query: Select, types: Sequence[SqlType], order: str = "") -> Tuples | None:
+    """The rows of a query over public tables, and over those that the statement writes out; None where they cannot be told yet."""
+    read, public = tables(query), _declared(statement, query)
+    made = {b.name: b.sql for b in statement.bounds if b.name in read and not (b.public or b.reads)}
+    if statement.lists is None or len(public) + len(made) < len(read):
+        return None
+    before = ", ".join(f"{quoted(name)} AS ({sql})" for name, sql in made.items())
+    return statement.lists.tuples(f"{f'WITH {before} ' * bool(made)}{printed(query)}{order}", types, public)
 
 
 def _declared(statement: Statement, query: Select) -> tuple[str, ...]:
+    """The declared public tables that a query reads."""
     read = tables(query)
     return tuple(sorted(t.name for t in statement.schema.tables if t.public and t.name in read))
 

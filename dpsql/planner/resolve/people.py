@@ -20,6 +20,7 @@ from dpsql.planner.resolve.aggregates import Collector
 from dpsql.planner.resolve.ends import argument_of, end, is_end, named_after
 from dpsql.planner.resolve.free import said_of_groups
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
+from dpsql.planner.resolve.kept_public import check_kept
 from dpsql.planner.resolve.key_lists import check_value_list, is_listed, key_lists, leaves_out_empty
 from dpsql.planner.resolve.nobody import NAME, over_nobody, ruled_out, without_decided
 from dpsql.planner.resolve.rows_of_people import bare_columns, rows_of_people
@@ -155,17 +156,18 @@ def release(
 ) -> Public:
     """The block of a SELECT that aggregates a private relation over people, and its query over the released rows."""
     collector = Collector(scope, relation.unit.column if relation.unit is not None else None)
-    found = key_lists(statement, select, keys, relation, env)
+    kept = scope.kept is not None
+    found = key_lists(statement, select, keys, relation, env, kept=kept)
     keys, lists = list(found.keys), found.lists
     texts, by_tree = TextExtremes(scope), {key.scalar.tree: key for key in keys}
     rewriter = _Rewriter(statement, env, scope, by_tree, collector, texts, dict(scope.aliases), select)
     listed = {i for one in lists for i in one.keys} | {i for i, key in enumerate(keys) if is_listed(key.scalar)}
-    having = select.args.get("having")
     # keys that are selected privately need a count of people, and so may be all that COUNT(*) > 0 is written for
-    asked = said_of_groups(select) if len(listed) == len(keys) else having and having.this
+    asked = said_of_groups(select, counted=len(listed) == len(keys))
     tree, names = _released_query(select, asked, rewriter), tuple(output_name(p) for p in select.expressions)
     _check_groups(select, keys, relation, aggregated=bool(collector.found or texts.found))
-    note = ruled_out(statement, relation, found) if relation.where or found.empty else None
+    check_kept(statement, relation, keys, None if texts.found else listed, collector.found.values(), scope.kept)
+    note = ruled_out(statement, relation, found) if (relation.where and not kept) or found.empty else None
     if note is not None:
         statement.notes.append(note)
         over_nobody(tree, PENDING, keys, list(collector.found.values()))
@@ -178,8 +180,8 @@ def release(
         collector.count_people(select)
     whole = bool(select.meta.get(ALL_KEYS_DECLARED))
     counted = len(listed) == len(keys) and bool(collector.found) and not whole
-    present = counted and leaves_out_empty(statement, select, keys, lists, env)
-    block = Block("", relation, tuple(keys), tuple(collector.found.values()), lists, whole, present)
+    present = counted and not kept and leaves_out_empty(statement, select, keys, lists, env)
+    block = Block("", relation, tuple(keys), tuple(collector.found.values()), lists, whole, present, kept)
     if texts.found:
         _look_up(statement, select, tree, texts, block)
     if not (block.keys or block.aggregates):
@@ -188,8 +190,7 @@ def release(
     name = statement.release(block)
     named_after(tree, PENDING, name)
     direct = tuple(_direct(p, name) for p in tree.expressions)
-    shown = of_release(tree, name, [key.name for key in keys])
-    return Public(tree, shown, direct, name, names)
+    return Public(tree, of_release(tree, name, [key.name for key in keys]), direct, name, names)
 
 
 def _look_up(statement: Statement, select: exp.Select, tree: exp.Select, texts: TextExtremes, block: Block) -> None:

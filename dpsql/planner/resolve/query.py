@@ -20,6 +20,7 @@ from dpsql.planner.resolve.candidates import scored
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.joined import can_join, connect, equalities_between, from_clause, joined_scope, parts_scope
+from dpsql.planner.resolve.kept_public import kept_by
 from dpsql.planner.resolve.key_lists import Listed
 from dpsql.planner.resolve.laterals import with_laterals, without_laterals
 from dpsql.planner.resolve.memberships import membership
@@ -197,6 +198,9 @@ def private_select(
     source, scope = _restricted(source, scope, conditions)
     nodes = grouping(select, scope)
     aggregated = any(is_aggregate(part) for p in _shown(select) for part in parts_of(p))
+    grouped = [scalar(node, scope) for node in nodes] if scope.kept is not None else []
+    if scope.kept is not None and (not (nodes or aggregated) or _hold_unit(grouped, source)):
+        raise scope.kept
     if not nodes and not aggregated and select.args.get("group") is None:
         if not env.top and any(isinstance(window.this, exp.Ntile) for window in windows_of(select)):
             found, joined = with_groups_cut(statement, written, source, scope)
@@ -263,8 +267,9 @@ def _rows(
     source, rest = connect(joined.parts, [*joined.conditions, *conditions], span_of(select.args["from_"]), clause)
     for one in correlated:
         source = _with_subquery(statement, source, one, joined.merged, nested, env)
+    kept = kept_by(statement, source, [*joined.later, *conditions], bool(late), joined.kept)
     scope = joined_scope(source, joined.merged, nested, env.outer, sources.values())
-    scope.aliases = aliases
+    scope.aliases, scope.kept = aliases, kept
     scope.hidden = frozenset(one.name.lower() for one in correlated)
     return source, scope, [*rest, *(_condition(n, scope) for n in late)]
 

@@ -31,6 +31,7 @@ class Nested(Protocol):
     """Resolver of a query inside an expression (resolve/subqueries.py)."""
 
     def nested(self, node: exp.Expression, scope: Scope) -> Scalar: ...
+    def owners(self, name: str) -> list[str]: ...
 
 
 @dataclass(slots=True)
@@ -46,6 +47,7 @@ class Scope:
     known    what nodes stand for that were computed before: aggregates and windows of a unit's rows, by the node's id
     grouped  inside GROUP BY: the scope of its input, and the key columns by what they group by
     narrow   declared values that WHERE leaves, by what an expression computes
+    kept     what to raise unless the public rows that an outer join keeps count nowhere; None where none does (kept_public.py)
     strict   the same of fractions, without the value that a strict comparison leaves out: for group keys, as a clamp may end there
     names    the columns in order, for messages and `*`
     open_aliases  those being replaced right now: none of them stands for itself
@@ -65,6 +67,7 @@ class Scope:
     narrow: dict[Node, Domain] = field(default_factory=dict)
     strict: dict[Node, Domain] = field(default_factory=dict)
     names: tuple[Named, ...] = ()
+    kept: Error | None = None
     open_aliases: set[str] = field(default_factory=set)
     answered: dict[str, Scalar] = field(default_factory=dict)
     built: dict[int, tuple[exp.Expression, Scalar]] = field(default_factory=dict, init=False)
@@ -126,7 +129,13 @@ class Scope:
         near = difflib.get_close_matches(node.name.lower(), [n.lower() for n in shown], 1, 0.7)
         meant = next((n for n in shown if near and n.lower() == near[0]), None)
         hint = f"did you mean {meant}?"
-        if meant is None:
+        owners = self.nested.owners(node.name) if self.nested is not None else []
+        lists = (c.domain.values for c in self.columns.values() if isinstance(c.domain, Categories))
+        if any(node.name in values for values in lists):
+            hint = f"a text stands in single quotes: '{node.name}'"
+        elif owners:
+            hint = f"it is a column of {' and of '.join(owners[:4])}, which FROM has to name"
+        elif meant is None:
             hint = "its columns are " + ", ".join(shown[:12]) + ", ..." * (len(shown) > 12)
             hint += "; a text stands in single quotes" * bool(node.this.args.get("quoted"))
         where = sources[0] if len(sources) == 1 else " or ".join(sources)

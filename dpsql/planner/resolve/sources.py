@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from dpsql.core.domains import MOST_CATEGORIES
 from dpsql.core.errors import Error, error
 from dpsql.core.spans import span_of
+from dpsql.core.sqltypes import BIGINT
 from dpsql.planner.calls import is_unnest
 from dpsql.planner.resolve.catalog import CATALOG, CATALOG_TABLES, no_table
 from dpsql.planner.resolve.statement import Cte, Env, Private, Public, Statement
@@ -78,6 +80,8 @@ def _resolved(statement: Statement, node: exp.Expression, env: Env) -> Source:
     if is_unnest(node.this):
         hint = "write FROM (SELECT *, UNNEST(tags) AS tag FROM t) AS t"
         raise error(102, "UNNEST cannot stand in FROM of this query", hint=hint, span=span_of(node))
+    if isinstance(node.this, exp.GenerateSeries):
+        return Source(node, node.alias or _unnamed(node), query=_series(statement, node), names=_listed(node))
     if isinstance(node, exp.Table):
         return _table(statement, node, env)
     if isinstance(node, exp.Subquery):
@@ -96,6 +100,17 @@ def public_values(node: exp.Values) -> Public:
     if held is not None:
         raise error(402, "a query cannot stand in VALUES", hint="write SELECT (SELECT ...)", span=span_of(held))
     return Public(node)
+
+
+def _series(statement: Statement, node: exp.Expression) -> Public:
+    """The rows of a series of constants. Raises 106 for one that fails, or is too long to be written out."""
+    rows = exp.Select(expressions=[exp.Star()])
+    rows.set("from_", exp.From(this=exp.Table(this=node.this.copy())))
+    each = exp.Select(expressions=[exp.Literal.number(1)], from_=rows.args["from_"].copy())
+    if statement.lists is not None and statement.lists.tuples(statement.text(each), (BIGINT,), ()) is None:
+        hint = f"write constants, at most {MOST_CATEGORIES:,} of them, such as generate_series(1, 12)"
+        raise error(106, "this series is none, or too long", hint=hint, span=span_of(node))
+    return Public(rows)
 
 
 def _unnamed(node: exp.Expression) -> str:
@@ -156,7 +171,7 @@ def check_tables(tree: exp.Expression, schema: Schema) -> None:
     named = every(tree, exp.Table, exp.CTE)
     queries = {node.alias.lower() for node in named if isinstance(node, exp.CTE)}
     for node in named:
-        if not isinstance(node, exp.Table) or is_unnest(node.this):
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             continue
         declared = node.db.lower() in ("", MAIN) and schema.table(node.name) is not None
         known = declared or (not node.db and node.name.lower() in queries)

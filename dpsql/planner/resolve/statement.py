@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dpsql.core.cancellation import check
-from dpsql.core.domains import UNBOUNDED
+from dpsql.core.domains import UNBOUNDED, Value
 from dpsql.core.errors import error
 from dpsql.core.spans import span_of
 from dpsql.core.sqltypes import BIGINT, DOUBLE, SqlType
@@ -38,6 +38,8 @@ CUT = f"{RESERVED}q"
 MOST_NODES = 10_000
 """Number of syntax nodes that a public query may have more than the statement."""
 MOST_TABLES = 200
+MOST_WRITTEN = 1_000
+"""[rows] Of a table that the statement writes out and that people's rows meet by other than a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +287,14 @@ class Statement:
         )
         unique = frozenset(frozenset(columns[i].scalar.tree for i in positions) for positions in query.unique)
         here = Table(name, alias)
-        return Relation(columns, None, unique, From(here, here))
+        return Relation(columns, None, unique, From(here, here), written=self._written(query, types))
+
+    def _written(self, query: Public, types: tuple[SqlType, ...]) -> tuple[tuple[Value | None, ...], ...] | None:
+        """The rows of a query that reads no table, and so has the same ones on all databases; None where they are many."""
+        if self.lists is None or any(isinstance(t.this, exp.Identifier) for t in every(query.tree, exp.Table)):
+            return None
+        rows = self.lists.tuples(self.text(query.tree), types, ())
+        return tuple(rows) if rows is not None and len(rows) <= MOST_WRITTEN else None
 
 
 def _asked(block: Block) -> str:
@@ -299,6 +308,7 @@ def _asked(block: Block) -> str:
         tuple((a.name, a.asked) for a in block.aggregates),
         tuple((listed.keys, listed.bound) for listed in block.lists),
         block.whole,
+        block.kept,
     )
 
 

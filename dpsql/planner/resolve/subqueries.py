@@ -49,6 +49,10 @@ class Subqueries:
             return self._in(node, scope)
         return self._scalar(node, scope)
 
+    def owners(self, name: str) -> list[str]:
+        """The declared tables that have a column of a name."""
+        return [t.name for t in self.statement.schema.tables if t.column(name) is not None]
+
     # --- IN -------------------------------------------------------------------------------------------------------
 
     def _in(self, node: exp.Expression, scope: Scope) -> Scalar:
@@ -85,6 +89,8 @@ class Subqueries:
         sources = {id(n): source(self.statement, n, self.env) for n in items(select)}
         inner = Subqueries(self.statement, self.env.inside(scope))
         joined = from_clause(self.statement, select, sources, inner, scope)
+        if joined.kept is not None:
+            raise joined.kept
         here = parts_scope(joined.parts, joined.merged, inner, scope)
         nodes = [*where_parts(select), *joined.filters]
         conditions = [*joined.conditions, *(truth(scalar(n, here)) for n in nodes)]
