@@ -180,13 +180,13 @@ def full_join(
 
 
 def _made(step: Step, left: Relation, right: Relation, equalities: Sequence[Equality]) -> Made:
-    return Made(step, (left, right), tuple((e.left, e.right) for e in equalities))
+    return Made(step, (left, right), tuple((e.left, e.right) for e in equalities), becomes=right.met or 1)
 
 
 def _check(
     left: Relation, right: Relation, equalities: Sequence[Equality], residual: Sequence[Scalar] | None = None
 ) -> None:
-    check_growth(left, right)
+    check_growth(left, right, becomes=right.met or 1)
     if not left.is_private:
         raise error(901, "a join starts with a private relation")
     if right.is_private and not equates_units(equalities):

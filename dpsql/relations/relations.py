@@ -80,7 +80,7 @@ class Made:
     keys      what rows are grouped by
     computed  (a column, what it stands for)
     chosen    those columns whose values a condition decides
-    becomes   [rows] the most that one row of the source becomes by UNNEST
+    becomes   [rows] the most that one row of the source becomes by UNNEST, or beside rows that the statement writes out
     """
 
     step: Step
@@ -356,8 +356,8 @@ def check_growth(*parts: Relation, becomes: int = 1) -> None:
             becomes *= made.becomes
             waiting += made.sources
     if becomes > LONGEST:
-        what = f"the lists of one person's row could be {becomes:,} rows beside each other, and at most {LONGEST:,} are made"
-        raise error(204, what, hint="ask about one list at a time, or let the owner declare a smaller length")
+        what = f"one row of a person could become {becomes:,} rows beside lists, and at most {LONGEST:,} are made"
+        raise error(204, what, hint="ask about one list at a time, or about shorter ones")
 
 
 def product_bound(*bounds: int | None) -> int | None:

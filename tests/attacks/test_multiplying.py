@@ -134,7 +134,6 @@ NOT_UNIQUE = [
     joined("SELECT region AS x FROM place LIMIT 1.4"),
     joined("SELECT region AS x FROM place OFFSET 1"),
     joined("SELECT site FROM place UNION ALL SELECT site FROM place", "q.site = p.site"),
-    "SELECT COUNT(*) FROM patient p JOIN (VALUES (1), (1)) q(x) ON q.x = p.site",
     # an aggregate of another query, or of a window, does not make one row of this one
     joined("SELECT region AS x, (SELECT COUNT(*) FROM badge) FROM place"),
     joined("SELECT region AS x, (SELECT COUNT(*) FROM badge) AS n FROM place"),

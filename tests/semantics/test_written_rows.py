@@ -92,6 +92,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM patient JOIN generate_series(1, 3, 0) AS s(x) ON site = x": "at most 100,000 of them",
     "SELECT COUNT(*) FROM generate_series(1, 10000000000) AS s(x)": "at most 100,000 of them",
     "SELECT COUNT(*) FROM patient, generate_series(1, site) AS s(x)": "with constants",
+    "SELECT COUNT(*) FROM patient, range(900) AS s(x), range(900) AS t(y)": "about shorter ones",
 }
 
 
