@@ -77,7 +77,7 @@ def test_a_model_that_is_killed_between_two_passes_was_charged_whole(
 
 def test_a_cube_that_is_killed_behind_its_selection_is_bought_without_it(tmp_path: Path) -> None:
     """The selected values are stored, so they are the same ones, and are not paid for again."""
-    killed(tmp_path, TAGS, "dpsql.session.cubes", "_free", 2)
+    killed(tmp_path, TAGS, "dpsql.session.naming:BoughtKind", "_free", 2)
     price, before, releases, charges = restarted(tmp_path, TAGS, "CUBES")
     assert OPTIONS in TAGS and len(before) == 1 and before[0] > 0
     assert before[0] / (before[0] + price) == pytest.approx(Fraction(1, 4), rel=1e-6), "its part of the whole"
