@@ -159,9 +159,7 @@ def every_value_is_written_once(patch: Patch) -> None:
         found = meeting(left, right, conditions, equated)  # type: ignore[arg-type]
         return replace(found, met=1) if list(equated) else found  # type: ignore[call-overload]
 
-    from dpsql.planner.resolve import joined
-
-    patch.setattr(joined, "meeting", met)
+    patch.setattr(written, "meeting", met)
 
 
 FAULTS: list[Callable[[Patch], None]] = [

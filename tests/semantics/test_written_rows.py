@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dpsql.core.errors import Error
-from dpsql.planner.resolve import kept_public, people
+from dpsql.planner.resolve import nobody, people
 from dpsql.planner.resolve.key_lists import key_lists
 from tests.semantics.plain import Beside, beside
 from tests.support import clinic
@@ -104,11 +104,11 @@ def test_refused_with_what_to_write(both: Beside, sql: str, hint: str) -> None:
 
 
 def nothing_counts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(kept_public, "_is_there", lambda statement, relation, conditions: False)
+    patch.setattr(nobody, "_is_there", lambda statement, relation, conditions: False)
 
 
 def keys_are_public(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(kept_public, "reads_public", lambda scalar, relation: True)
+    patch.setattr(nobody, "reads_public", lambda scalar, relation: True)
 
 
 def joins_leave_groups_out(patch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,6 @@ from dpsql.relations import joins
 from dpsql.relations.joins import Equality, equates_units, inner_join, meets_few, public_equality
 from dpsql.relations.periods import narrowed
 from dpsql.relations.relations import Relation, bare, derived
-from dpsql.relations.written import meeting
 from dpsql.sql.nodes import Node
 
 
@@ -69,6 +68,8 @@ def told(left: Relation, right: Relation, conditions: Sequence[Scalar]) -> Relat
     """The right, told how many of its rows one of the left can meet where the statement writes them out."""
     if right.written is None:
         return right
+    from dpsql.relations.written import meeting
+
     return meeting(left, right, conditions, [e.right.tree for e in equalities_between(left, right, conditions)])
 
 
@@ -343,7 +344,7 @@ def _left_side(group: Joined, side: str, right: Relation, span: Span | None) -> 
 def _keep_public(
     group: Joined, join: exp.Join, left: Relation, right: Relation, problem: Error, outer: Scope | None
 ) -> None:
-    """An outer join that keeps public rows, as the inner join: whoever reads it asks whether the two say the same (kept_public.py)."""
+    """An outer join that keeps public rows, as the inner join: whoever reads it asks whether the two say the same (nobody.py)."""
     before, known = ([left], []) if left.is_private else (group.parts, group.conditions)
     conditions = _on(group, join, [*before, right], right, None, outer)
     public = {column for part in (*before, right) if not part.is_private for column in columns_of(part)}

@@ -6,13 +6,14 @@ Why  only a `domain`, and NOT NULL of a column that no join can leave out, make 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
 from dpsql.aggregates.record import Aggregate
 from dpsql.core.domains import Categories, Value
+from dpsql.core.errors import Error
 from dpsql.core.sqltypes import BIGINT, BOOLEAN
 from dpsql.expressions.conditional import is_other
 from dpsql.expressions.logic import conjuncts
@@ -21,15 +22,15 @@ from dpsql.plan.resolved import GroupKey
 from dpsql.plan.tables import end_column, intervals_table, redrawn_table
 from dpsql.planner.resolve.aggregates import Collector
 from dpsql.planner.resolve.key_inputs import Input, of_column, side_by_side
-from dpsql.planner.resolve.key_lists import Listed
-from dpsql.planner.resolve.key_tuples import merged
+from dpsql.planner.resolve.key_lists import Listed, reads_public, tuples
+from dpsql.planner.resolve.key_tuples import merged, public_tables
 from dpsql.planner.resolve.statement import Public, Statement
 from dpsql.relations.relations import Named, Relation
 from dpsql.schema.model import Column as Declared
 from dpsql.sql.duckdb import printed
-from dpsql.sql.nodes import Is, Literal, Node, Number
+from dpsql.sql.nodes import Binary, Is, Literal, Node, Number
 from dpsql.sql.queries import Item, Select
-from dpsql.sql.trees import rewritten, sorted_trees, tables
+from dpsql.sql.trees import rewritten, sorted_trees, tables, walk
 
 NAME = "nobody"
 """Name of a release of nobody in the final query."""
@@ -261,3 +262,72 @@ def _without_lists(tree: exp.Select, pending: str, aggregates: Mapping[str, Aggr
 def _nothing(sqltype: str, value: str) -> exp.Expression:
     literal = exp.Null() if value == "NULL" else exp.Literal.number(value)
     return exp.Cast(this=literal, to=exp.DataType.build(sqltype, dialect="duckdb"))
+
+
+# --- public rows that an outer join keeps -------------------------------------------------------------------------
+#
+# Plain SQL has one row for a public row that nobody is in, in which every column of people's tables is NULL. Where that row counts into
+# no aggregate, the groups are those of the inner join and beside them those that nobody is in: the public tables list them all. So
+# `ward LEFT JOIN stay` is planned as the inner join, and one unit changes what it changes there; what is asked here decides only
+# whether the two say the same.
+
+
+def kept_by(
+    statement: Statement, relation: Relation, conditions: Sequence[Scalar], late: bool, problem: Error
+) -> Error | None:
+    """The problem still, behind some conditions on the rows; None where they leave out what nobody is in. Raises it where they may keep
+    some of that.
+
+    late  whether there are conditions that cannot be told yet
+    """
+    if not (late or any(not reads_public(c, relation) for c in conditions)):
+        return problem
+    if late or _is_there(statement, relation, [c.tree for c in conditions]):
+        raise problem
+    return None
+
+
+def check_kept(
+    statement: Statement,
+    relation: Relation,
+    keys: Sequence[GroupKey],
+    listed: Collection[int] | None,
+    aggregates: Iterable[Aggregate],
+    problem: Error,
+) -> None:
+    """Raise what is to be raised unless the public rows that nobody is in count nowhere.
+
+    listed  the keys that have a list; None where more is asked than groups and aggregates
+    """
+    public = listed is not None and len(listed) == len(keys) and all(reads_public(key.scalar, relation) for key in keys)
+    if not public or any(_is_there(statement, relation, _counted(aggregate)) for aggregate in aggregates):
+        raise problem
+
+
+def _counted(aggregate: Aggregate) -> list[Node]:
+    """Conditions under which a row counts into an aggregate: FILTER is true and a value is not NULL, of a sum not 0 either."""
+    asked = [aggregate.condition.tree] if aggregate.condition is not None else []
+    for value in aggregate.values:
+        asked.append(Is(value.tree, "NOT NULL"))
+        if aggregate.record.exact == "sum":
+            asked.append(Binary("<>", value.tree, Number(0)))
+    return asked
+
+
+def _is_there(statement: Statement, relation: Relation, conditions: Sequence[Node]) -> bool:
+    """True if some public row meets all conditions with NULL in every column of people's tables; also where it cannot be told."""
+    public = public_tables(relation)
+    read = {column for tree in conditions for column in walk(tree)}
+    columns = {leaf.tree: leaf for named in relation.columns for leaf in named.scalar.leaves() if leaf.tree in read}
+    nothing: dict[Node, Node] = {
+        tree: Literal(None, leaf.sqltype) for tree, leaf in columns.items() if tree not in public.owner
+    }
+    trees = [rewritten(tree, nothing) for tree in conditions]
+    inputs = [
+        public.input(group, [part for part in read if part in public.owner], at)
+        for at, group in enumerate(sorted(public.groups(trees)))
+    ]
+    moved = {tree: column for one in inputs for tree, column in one.columns.items()}
+    where = sorted_trees(rewritten(tree, moved) for tree in trees)
+    query = Select((Item(Number(1), "c0"),), side_by_side(inputs) if inputs else None, where, limit=1)
+    return tuples(statement, query, [BIGINT]) != []

@@ -20,9 +20,8 @@ from dpsql.planner.resolve.aggregates import Collector
 from dpsql.planner.resolve.ends import argument_of, end, is_end, named_after
 from dpsql.planner.resolve.free import said_of_groups
 from dpsql.planner.resolve.grouping_sets import ALL_KEYS_DECLARED
-from dpsql.planner.resolve.kept_public import check_kept
 from dpsql.planner.resolve.key_lists import check_value_list, is_listed, key_lists, leaves_out_empty
-from dpsql.planner.resolve.nobody import NAME, over_nobody, ruled_out, without_decided
+from dpsql.planner.resolve.nobody import NAME, check_kept, over_nobody, ruled_out, without_decided
 from dpsql.planner.resolve.rows_of_people import bare_columns, rows_of_people
 from dpsql.planner.resolve.scalars import NO_KEYS, scalar
 from dpsql.planner.resolve.scope import Scope
@@ -166,7 +165,8 @@ def release(
     asked = said_of_groups(select, counted=len(listed) == len(keys))
     tree, names = _released_query(select, asked, rewriter), tuple(output_name(p) for p in select.expressions)
     _check_groups(select, keys, relation, aggregated=bool(collector.found or texts.found))
-    check_kept(statement, relation, keys, None if texts.found else listed, collector.found.values(), scope.kept)
+    if scope.kept is not None:
+        check_kept(statement, relation, keys, None if texts.found else listed, collector.found.values(), scope.kept)
     note = ruled_out(statement, relation, found) if (relation.where and not kept) or found.empty else None
     if note is not None:
         statement.notes.append(note)
@@ -187,8 +187,7 @@ def release(
     if not (block.keys or block.aggregates):
         tree.set("from_", None)
         return Public(tree, names=names)
-    name = statement.release(block)
-    named_after(tree, PENDING, name)
+    named_after(tree, PENDING, name := statement.release(block))
     direct = tuple(_direct(p, name) for p in tree.expressions)
     return Public(tree, of_release(tree, name, [key.name for key in keys]), direct, name, names)
 

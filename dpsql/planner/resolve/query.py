@@ -20,11 +20,10 @@ from dpsql.planner.resolve.candidates import scored
 from dpsql.planner.resolve.correlated import Correlated, decorrelate
 from dpsql.planner.resolve.grouping_sets import flatten
 from dpsql.planner.resolve.joined import can_join, connect, equalities_between, from_clause, joined_scope, parts_scope
-from dpsql.planner.resolve.kept_public import kept_by
 from dpsql.planner.resolve.key_lists import Listed
 from dpsql.planner.resolve.laterals import with_laterals, without_laterals
 from dpsql.planner.resolve.memberships import membership
-from dpsql.planner.resolve.nobody import rows_of_nobody, ruled_out
+from dpsql.planner.resolve.nobody import kept_by, rows_of_nobody, ruled_out
 from dpsql.planner.resolve.people import group_keys, grouping, release
 from dpsql.planner.resolve.public import public_select
 from dpsql.planner.resolve.rows_of_people import one_of_equal_rows, rows_of_people, shown_row_by_row
@@ -267,7 +266,9 @@ def _rows(
     source, rest = connect(joined.parts, [*joined.conditions, *conditions], span_of(select.args["from_"]), clause)
     for one in correlated:
         source = _with_subquery(statement, source, one, joined.merged, nested, env)
-    kept = kept_by(statement, source, [*joined.later, *conditions], bool(late), joined.kept)
+    kept = joined.kept
+    if kept is not None:
+        kept = kept_by(statement, source, [*joined.later, *conditions], bool(late), kept)
     scope = joined_scope(source, joined.merged, nested, env.outer, sources.values())
     scope.aliases, scope.kept = aliases, kept
     scope.hidden = frozenset(one.name.lower() for one in correlated)

@@ -47,7 +47,7 @@ class Scope:
     known    what nodes stand for that were computed before: aggregates and windows of a unit's rows, by the node's id
     grouped  inside GROUP BY: the scope of its input, and the key columns by what they group by
     narrow   declared values that WHERE leaves, by what an expression computes
-    kept     what to raise unless the public rows that an outer join keeps count nowhere; None where none does (kept_public.py)
+    kept     what to raise unless the public rows that an outer join keeps count nowhere; None where none does (nobody.py)
     strict   the same of fractions, without the value that a strict comparison leaves out: for group keys, as a clamp may end there
     names    the columns in order, for messages and `*`
     open_aliases  those being replaced right now: none of them stands for itself
