@@ -23,8 +23,8 @@ TRUE, FALSE = Literal(True, BOOLEAN), Literal(False, BOOLEAN)
 _JOINED = ("and", "or", "not")
 _KEPT = ("column", "case", "coalesce", "least", "greatest", "cast", "convert")
 """Functions that make no NULL of their own."""
-_CHOSEN = ("case", "coalesce", "nullif", "cast", "convert")
-"""Functions whose choice, if they have one, is told by their conditions and by what is NULL."""
+_CHOSEN = ("column", "case", "coalesce", "nullif", "cast", "convert")
+"""Functions whose choice, if any, is told by their conditions and by what is NULL; and columns, which hide what they are of."""
 _LINEAR = ("+", "-", "convert")
 """Functions that tell as many values apart as they are of."""
 
