@@ -658,11 +658,7 @@ def test_what_has_rows_that_were_removed_is_refused_and_named_in_a_draft(schema:
     commit(files(schema, "lake"), 0)
     text = owner.init(schema.source)
     assert "[tables.patient]" in text and "[tables.hudi]" not in text
-    for name, told in (
-        ("hudi", "a table of Hudi"),
-        ("within", "a table of Hudi"),
-        ("delta:lake", "stored as Delta Lake"),
-    ):
+    for name, told in (("hudi", "of Hudi"), ("within", "of Hudi"), ("delta:lake", "stored as Delta Lake")):
         assert f"# CHECK: left out table {name}: it is {told}" in text
 
 
