@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby, repeat
 from typing import Any
@@ -41,11 +41,6 @@ class Judged:
     asked: Mapping[str, BlockQuestion] = field(default_factory=dict)
     small: Mapping[str, tuple[SmallCell, ...]] = field(default_factory=dict)
     findings: tuple[Error, ...] = ()
-
-
-def outputs(small: Iterable[SmallCell]) -> set[str]:
-    """The aggregates that some cells hide."""
-    return {name for one in small for name in one.outputs}
 
 
 def written(asked: Sequence[BlockQuestion], identity: str) -> str:

@@ -21,7 +21,7 @@ from dpsql.core.loss import NO_LOSS, total
 from dpsql.core.spans import Span
 from dpsql.core.sqltypes import BOOLEAN
 from dpsql.guard.identifiers import is_unsized
-from dpsql.guard.record import Judged, outputs
+from dpsql.guard.record import Judged
 from dpsql.plan.compiled import Compiled
 from dpsql.plan.releases import Bounded, Release
 from dpsql.plan.tables import PublicTable
@@ -60,7 +60,7 @@ def judged(query: Query, asked: Bounded, world: World) -> Judged:
     about = replace(query, tree=summed(query.tree, places))
     found, k = world.guard.judge(bounded(about, world)), world.guard.policy.k
     sized = [part.block.name for part in found.bounded.blocks if not is_unsized(part.block)]
-    few = [name for name in sized if outputs(found.small.get(name, ()))]
+    few = [name for name in sized if found.small.get(name)]
     problem = error(
         602,
         f"rule R2: it is about fewer than {k} people, or one of its columns is, and what is released as a whole can hide nothing",
