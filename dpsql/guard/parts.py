@@ -97,7 +97,8 @@ def altering_parts(block: Block) -> list[tuple[Part, Node]]:
     """Values here that a constant may make of one that they are computed of, each once, with the condition that a row is kept and has
     another than that: REPLACE, LEAST, %."""
     found = []
-    for s in _distinct(s for s in _here(block) if s.args and s.function not in (*_CHOSEN, "+", "-", "*", "/")):
+    made = (s for s in _here(block) if s.args and not s.is_column and s.function not in (*_CHOSEN, "+", "-", "*", "/"))
+    for s in _distinct(made):
         of = next((arg for arg in s.args if not arg.is_literal), s)
         alike = (of.sqltype.is_text and s.sqltype.is_text) or (of.sqltype.is_number and s.sqltype.is_number)
         if alike and any(part.is_literal for part in s.walk()):

@@ -330,3 +330,14 @@ def test_what_was_only_looked_at_is_not_remembered(session: Session) -> None:
     session.explain(LIGHT)
     assert decision(session, LIGHTER) == ""
     assert decision(session, LIGHT) == "DPSQL-602"
+
+
+def test_the_result_of_a_nested_query_is_no_value_that_is_made_here(session: Session) -> None:
+    """It is computed of rows that are not seen around it."""
+    some = "MAX(CASE WHEN age < 50 THEN 1 ELSE 0 END) = 0"
+    assert (
+        decision(
+            session, f"SELECT COUNT(*) FROM (SELECT patient_id FROM patient GROUP BY patient_id HAVING {some}) AS t"
+        )
+        == ""
+    )
