@@ -29,9 +29,9 @@ from dpsql.aggregates.base import CUT, ROWS, Limits, ReleasedColumn, Sensitivity
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.histogram import Counts, OverHistogramDefaults, Terms
 from dpsql.aggregates.record import ANY_NUMBER, Aggregate, Around, Record
-from dpsql.aggregates.sum import clamped_total, filtered
+from dpsql.aggregates.sum import clamped_total
 from dpsql.aggregates.telling import Say, clamped, where
-from dpsql.aggregates.term import WIDEST, Term
+from dpsql.aggregates.term import WIDEST, Term, filtered
 from dpsql.core.events import Event
 from dpsql.core.sqltypes import BIGINT
 from dpsql.core.wording import counted, number

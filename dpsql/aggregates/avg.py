@@ -36,9 +36,9 @@ from dpsql.aggregates.base import (
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.ends import ConfidenceBounds, LaterBounds
 from dpsql.aggregates.sampling import of_average
-from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type, filtered
+from dpsql.aggregates.sum import TOTAL, clamped_total, column_in_type
 from dpsql.aggregates.telling import Say, clamped, where
-from dpsql.aggregates.term import Term
+from dpsql.aggregates.term import Term, filtered
 from dpsql.core.columns import Column, combined, whole
 from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType
 from dpsql.expressions.scalar import Scalar, tree_of

@@ -33,8 +33,7 @@ by L + U, whatever W is (rule 57). That n_i = M is used afterwards alone, to rea
 What is read off them is a weighted sum (forms.py) with the least variance there is, all cells having the same noise. Each of these
 tells M without the others: the cell of rows; a pair (A, B) without a gap, by (A + B) / (s W); one with a gap N, by (A + B + N) / (s W).
 They are averaged, weighted by their precision. n_i is M where there are no gaps, else of M - N / (s W) and of (A + B) / (s W) the
-average; T_i = ((L + U) n_i + d) / 2 where d is (A - B) / s, or the centred cell over s: neither says anything of n_i. Q is the square
-over r, plus H n_i.
+average; T_i = ((L + U) n_i + d) / 2, d being (A - B) / s or the centred cell over s: neither tells n_i. Q is H n_i + the square over r.
 Source: Kulesza, Suresh, Wang 2024 (arXiv 2312.06658) for pairs; the rest is ours.
 """
 
@@ -54,9 +53,9 @@ from dpsql.aggregates.count import Rows, counting
 from dpsql.aggregates.forms import CountOfForm, Form, averaged, readable, without
 from dpsql.aggregates.moments import Moments
 from dpsql.aggregates.record import value_key
-from dpsql.aggregates.sum import clamped_square, clamped_total, filtered
+from dpsql.aggregates.sum import clamped_square, clamped_total
 from dpsql.aggregates.telling import Say, clamped, where
-from dpsql.aggregates.term import Term, may_be_missing
+from dpsql.aggregates.term import Term, filtered, may_be_missing
 from dpsql.core.columns import combined
 from dpsql.core.wording import listed
 from dpsql.expressions.scalar import Scalar, tree_of

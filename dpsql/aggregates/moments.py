@@ -46,9 +46,8 @@ from dpsql.aggregates.base import (
 )
 from dpsql.aggregates.count import Rows, counting
 from dpsql.aggregates.forms import Form, finest, readable
-from dpsql.aggregates.sum import filtered
 from dpsql.aggregates.telling import Say, clamped, where
-from dpsql.aggregates.term import Term, may_be_missing, whole_number
+from dpsql.aggregates.term import Term, filtered, may_be_missing, whole_number
 from dpsql.core.sqltypes import HUGEINT
 from dpsql.core.wording import listed
 from dpsql.expressions.scalar import Scalar, tree_of

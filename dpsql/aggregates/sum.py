@@ -27,7 +27,7 @@ from dpsql.aggregates.base import (
 )
 from dpsql.aggregates.ends import ConfidenceBounds
 from dpsql.aggregates.telling import Say, clamped, where
-from dpsql.aggregates.term import Term, whole_number
+from dpsql.aggregates.term import Term, filtered, whole_number
 from dpsql.core.columns import Column, Decimals, Whole, combined, largest, whole
 from dpsql.core.domains import LARGEST_DOUBLE
 from dpsql.core.sqltypes import DOUBLE, HUGEINT, SqlType, decimal
@@ -79,11 +79,6 @@ class Total(StatisticDefaults):
 
     def told(self, say: Say) -> str:
         return f"sum of {clamped(self.term, say)}{where(self.counted, say)}"
-
-
-def filtered(names: Sequence[Node]) -> Node | None:
-    """The condition of the rows that are added up, where there is one."""
-    return names[0] if names else None
 
 
 def clamped_total(term: Term, total: Node, n: Node, cut: Node) -> Node:

@@ -8,7 +8,7 @@ whatever the data holds, so one row moves a sum by at most max(|lower|, |upper|)
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -240,3 +240,8 @@ def _natural_quantum(sqltype: SqlType, bounds: Interval) -> Fraction:
     while spread > 0 and spread / quantum <= FINE // 2:
         quantum /= 2
     return quantum
+
+
+def filtered(names: Sequence[Node]) -> Node | None:
+    """The condition of the rows that are added up, where there is one."""
+    return names[0] if names else None

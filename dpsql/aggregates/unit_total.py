@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.aggregates.base import ROWS, Limits, Sensitivity, StatisticDefaults, UnitSums
-from dpsql.aggregates.sum import TOTAL, filtered
+from dpsql.aggregates.sum import TOTAL
 from dpsql.aggregates.telling import Say, bounds, has_bounds, where
-from dpsql.aggregates.term import Term, term, whole_number
+from dpsql.aggregates.term import Term, filtered, term, whole_number
 from dpsql.core.domains import Interval
 from dpsql.core.errors import error
 from dpsql.core.sqltypes import HUGEINT

@@ -94,7 +94,7 @@ FILES = [
     "CHECKPOINT",
     "VACUUM",
     "SELECT 1; SELECT 2",
-    "SELECT * FROM range(10)",
+    "SELECT * FROM repeat_row(1, num_rows = 10)",
     "SELECT unnest([1, 2])",
     "SELECT * FROM patient POSITIONAL JOIN visit",
     "FORCE CHECKPOINT",

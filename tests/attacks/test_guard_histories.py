@@ -293,9 +293,9 @@ class Told:
 @pytest.fixture(autouse=True)
 def nothing_beside_the_charges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a ledger forgets nothing and keeps nothing anew; it knows a statement's record by its charge."""
-    known = {name: getattr(remembered, name) for name in ("forgotten", "asked_of", "packed")}
+    known = {name: getattr(remembered, name) for name in ("changed", "asked_of", "packed")}
     monkeypatch.setattr(
-        remembered, "forgotten", lambda ledger: 0 if isinstance(ledger, Told) else known["forgotten"](ledger)
+        remembered, "changed", lambda ledger: (0, 0) if isinstance(ledger, Told) else known["changed"](ledger)
     )
 
     def asked_of(ledger: object, charge: int) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from dpsql.aggregates.avg import Pair
 from dpsql.aggregates.base import Statistic, UnitSums
 from dpsql.aggregates.count import counting
 from dpsql.aggregates.sum import Total
-from dpsql.aggregates.term import Term, whole_number
+from dpsql.aggregates.term import Term, filtered, whole_number
 from dpsql.core import domains
 from dpsql.core.domains import Interval
 from dpsql.core.loss import PrivacyLoss
@@ -123,7 +123,7 @@ def count_star_in_the_pair(patch: Patch) -> None:
 
     def row_sums(self: Pair, names: Sequence[Node]) -> tuple[Node, ...]:
         found = original(self, names)
-        return (counting(sums.filtered(names[1 : len(self.inputs)])), *found[1:])
+        return (counting(filtered(names[1 : len(self.inputs)])), *found[1:])
 
     patch.setattr(Pair, "row_sums", row_sums)
 

@@ -150,6 +150,7 @@ release_1: the number of rows
 price: epsilon 0.1, delta 0 for the statement; free where the answer is stored
   release_0: epsilon 0.05, delta 0
   release_1: epsilon 0.05, delta 0
+note: few people may be asked about: a value of fewer than 20, by their noisy number, is not shown
 """,
     "SELECT COUNT(*) FROM person WHERE income > (SELECT AVG(income) FROM person)": """
 release_0: the average of income
@@ -173,6 +174,7 @@ release_1: the number of rows
 price: epsilon 0.1, delta 0 for the statement; free where the answer is stored
   release_0: epsilon 0.05, delta 0
   release_1: epsilon 0.05, delta 0
+note: few people may be asked about: a value of fewer than 20, by their noisy number, is not shown
 """,
     "SELECT COUNT(*) FROM person p WHERE EXISTS (SELECT 1 FROM person_year y WHERE y.person_id = p.person_id AND "
     "y.md_visits > 3)": """
