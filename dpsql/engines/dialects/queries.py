@@ -39,9 +39,9 @@ def _query(writing: Writing, node: exp.Expression) -> str:
     clause = node.args.get("with_")
     if clause is not None:
         # a query may stand in an operand of UNION ALL, and its names are its own there
-        halves = _halves(node) if not writing.words.kept else None
-        whole = _body(writing, node) if halves is None else _whole(writing, *halves)
-        left_out = {_BUSY, *([] if halves is None else [_ABOVE])} if not writing.words.kept else set()
+        half = _numbered_half(node) if not writing.words.kept else None
+        whole = _body(writing, node) if half is None else _whole(writing, half)
+        left_out = {_BUSY, *([] if half is None else [_ABOVE])} if not writing.words.kept else set()
         listed = [part for part in clause.expressions if part.alias not in left_out]
         parts = ", ".join(_common(writing, part) for part in listed)
         return f"SELECT * FROM (WITH {parts} {whole}) AS {writing.words.name('dpsql query')}"
@@ -52,34 +52,27 @@ _ABOVE, _BUSY = "heavy", "busy"
 """The units above a limit, as planner/lower/cutting.py names them."""
 
 
-def _halves(node: exp.Expression) -> tuple[exp.Select, exp.Select] | None:
-    """Of a cut the groups of units within all limits, and the numbered ones of all others; None for any other query."""
+def _numbered_half(node: exp.Expression) -> exp.Select | None:
+    """Of a cut, which is the groups of units within all limits and the numbered ones of all others, the second; None for any other
+    query."""
     halves = [half.unnest() for half in (node.this, node.expression)] if isinstance(node, exp.Union) else []
     kinds = []
     for half in halves:
         (join,) = half.args.get("joins") or [None]
         named = isinstance(half, exp.Select) and join is not None and join.this.name == _ABOVE
         kinds.append(str(join.args.get("kind") or "") if named else "")
-    return (halves[0], halves[1]) if kinds == ["ANTI", "SEMI"] else None
+    return halves[1] if kinds == ["ANTI", "SEMI"] else None
 
 
-def _whole(writing: Writing, within: exp.Select, above: exp.Select) -> str:
+def _whole(writing: Writing, numbered: exp.Select) -> str:
     """Both halves in one, where all units' groups are numbered.
 
     Why  an engine that computes no part of WITH once would read every row four times, to sort fewer. A unit within all limits has
          its groups numbered up to the limit at most, and fewer rows in those before than it may keep: it keeps everything, as in its
-         own half, where nothing is numbered. Rows under no unit are never above a limit, and stand as they do there
+         own half, where nothing is numbered. Rows stand under no unit only beside busy ones, and here all units are busy
     """
-    (join,) = above.args["joins"]
-    unit, items = writing.value(join.args["on"].find(exp.Column)), []
-    for plain, numbered in zip(within.expressions, above.expressions, strict=True):
-        if isinstance(numbered, exp.Alias):
-            values = _shown(writing, plain.this), _shown(writing, numbered.this)
-            name = writing.words.name(numbered.alias)
-            items.append(f"CASE WHEN {unit} IS NULL THEN {values[0]} ELSE {values[1]} END AS {name}")
-        else:
-            items.append(_item(writing, numbered))
-    return f"SELECT {', '.join(items)} FROM {_source(writing, above.args['from_'].this)}"
+    items = ", ".join(_item(writing, item) for item in numbered.expressions)
+    return f"SELECT {items} FROM {_source(writing, numbered.args['from_'].this)}"
 
 
 def _common(writing: Writing, part: exp.Expression) -> str:
